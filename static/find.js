@@ -1,44 +1,87 @@
-// Marks the text that a transcript was searched for, and moves between the steps that contain it.
+// Searches a transcript while the user types, and moves between the steps that contain the text. found.js marks it.
 
+const DELAY = 250; // ms between the last key and the search
 const found = () => document.getElementById("found");
-let at = -1; // the step at the top of the window
+const field = () => document.querySelector(".bar2 .find input[name=find]");
+const hits = () => (found()?.dataset.steps ?? "").split(" ").filter(Boolean).map(Number);
+let at = 0; // the step at the top of the window
+let held; // the steps on the page
+let goal; // the step to show the text in, once it's on the page
+let [shown, asked, timer] = [field()?.value, 0, 0]; // the text that was searched for, the number of the search, and its delay
 
-/** Marks the text in the steps on the page, without changing them. */
-function paint() {
-  if (!CSS.highlights) return;
-  const text = found().dataset.text.toLowerCase();
-  const ranges = [];
-  const nodes = document.createTreeWalker(document.getElementById("transcript"), NodeFilter.SHOW_TEXT);
-  for (let node = nodes.nextNode(); node && text; node = nodes.nextNode()) {
-    const words = node.data.toLowerCase();
-    if (words.length !== node.data.length) continue; // positions would differ
-    for (let start = words.indexOf(text); start >= 0; start = words.indexOf(text, start + text.length)) {
-      const range = new Range();
-      range.setStart(node, start);
-      range.setEnd(node, start + text.length);
-      ranges.push(range);
-      for (let part = node.parentElement.closest("details"); part; part = part.parentElement.closest("details")) part.open = true;
-    }
-  }
-  CSS.highlights.set("found", new Highlight(...ranges));
+/** Says which of the steps found is at the top of the window. */
+function count() {
+  const [output, place] = [found(), hits().indexOf(at)];
+  if (!output) return;
+  output.dataset.words ??= output.textContent;
+  const words = place < 0 ? output.dataset.words : `${place + 1} of ${output.dataset.words}`;
+  if (output.textContent !== words) output.textContent = words; // screen readers announce a change
+}
+
+const tell = (name, detail) => document.dispatchEvent(new CustomEvent(name, { detail }));
+const paint = () => (tell("found:mark"), count());
+
+function go(step) {
+  goal = step;
+  tell("transcript:go", step);
 }
 
 /** Moves to the next or previous step with the text. Wraps around at the ends. */
 function move(key) {
-  const steps = found().dataset.steps.split(" ").filter(Boolean).map(Number);
+  const steps = hits();
   const next = key === "n" ? (steps.find((step) => step > at) ?? steps[0]) : (steps.findLast((step) => step < at) ?? steps.at(-1));
-  if (next !== undefined) document.dispatchEvent(new CustomEvent("transcript:go", { detail: next }));
+  if (next !== undefined) go(next);
 }
 
-if (found()) {
-  let held;
+/** Searches for the text in the field, and moves to the first step with it from here on. */
+async function search() {
+  clearTimeout(timer);
+  const [text, own] = [field().value, ++asked];
+  if (text === shown) return;
+  const url = `${location.pathname.replace(/\/$/, "")}/transcript/found?${new URLSearchParams({ find: text, step: at })}`;
+  const answer = await fetch(url).catch(() => undefined);
+  const words = answer?.ok ? await answer.text() : undefined;
+  if (words === undefined || own !== asked) return;
+  shown = text;
+  document.getElementById("finds").replaceWith(new DOMParser().parseFromString(words, "text/html").getElementById("finds"));
+  const address = new URL(location);
+  if (text) address.searchParams.set("find", text);
+  else address.searchParams.delete("find");
+  history.replaceState(history.state, "", address);
+  await new Promise((done) => tell("transcript:reload", done));
+  paint();
+  const next = hits().find((step) => step >= at) ?? hits()[0];
+  if (next !== undefined) go(next);
+}
+
+function plan() {
+  clearTimeout(timer);
+  timer = setTimeout(search, DELAY);
+}
+
+if (field()) {
   document.addEventListener("transcript:at", ({ detail }) => {
-    at = detail.at;
-    if (held === detail.held) return;
-    held = detail.held;
-    paint();
+    const isOther = held !== detail.held;
+    [at, held] = [detail.at, detail.held];
+    if (isOther) paint();
+    count();
+    if (at !== goal) return;
+    goal = undefined;
+    tell("found:show", at);
   });
   document.addEventListener("transcript:key", ({ detail }) => ["n", "N"].includes(detail) && move(detail));
+  document.addEventListener("input", ({ target }) => target === field() && plan());
+  document.addEventListener("keydown", (event) => {
+    if (event.target !== field()) return;
+    if (event.key === "Escape") return plan(); // keys.js clears the field
+    if (event.key !== "Enter" || event.isComposing) return;
+    event.preventDefault();
+    field().blur(); // the step gets the focus, so that keys move on from it
+    if (field().value !== shown) search();
+    else if (event.shiftKey) move("N");
+    else if (hits().includes(at)) go(at);
+    else move("n");
+  });
   document.addEventListener("click", (event) => {
     const link = event.target.closest?.("[data-hit]");
     if (!link || event.ctrlKey || event.metaKey || event.shiftKey) return;

@@ -1,5 +1,5 @@
-// The outline of a transcript: marks the prompt of the step in view, and moves by prompt and by step. Also opens all
-// thoughts or results, and counts the new steps of a live run.
+// The outline of a transcript: marks the prompt of the step in view, and moves by prompt and by step. Also opens the
+// calls of a step, all thoughts or all results, and counts the new steps of a live run.
 
 const outline = () => document.getElementById("outline");
 const links = () => [...document.querySelectorAll("#outline a[data-step]")];
@@ -46,6 +46,13 @@ function openAll(changed) {
   }
 }
 
+/** Opens the calls of a step, or closes them if all are open. */
+function openCalls(step) {
+  const calls = [...step.querySelectorAll("details.tool")];
+  const open = calls.some((call) => !call.open);
+  for (const call of calls) call.open = open;
+}
+
 /** Copies a text that the server has. */
 async function copyFrom(button) {
   const answer = await fetch(button.dataset.copyFrom).catch(() => undefined);
@@ -81,9 +88,12 @@ if (outline()) {
     if (event.target.closest?.("#trpill")) return go("end");
     const button = event.target.closest?.("[data-copy-from]");
     if (button) return copyFrom(button);
-    const link = event.target.closest?.("#outline a[data-step]");
+    const link = event.target.closest?.("#outline a[data-step], #transcript .ts .no[href]");
     if (!link || event.ctrlKey || event.metaKey || event.shiftKey) return;
+    const step = link.closest(".ts");
     event.preventDefault();
-    go(Number(link.dataset.step));
+    // Enter has no position. It opens the calls of the step that the keys moved to.
+    if (step && event.detail === 0) openCalls(step);
+    else go(Number((step ?? link).dataset[step ? "n" : "step"]));
   });
 }

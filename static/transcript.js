@@ -1,19 +1,19 @@
 // Loads the steps of a transcript around the visible ones. The page holds a part of the steps; the gaps above and below it
 // are as high as the others would be. Tells outline.js the step at the top of the window with `transcript:at`.
 
-const NEAR = 600; // px; load more when less than this is left above or below
-const TABS = 81; // px; the height of the bars above the transcript's own
+const near = () => Math.max(600, 2 * innerHeight); // px; load more when less is left above or below, before a gap is in view
 const box = () => document.getElementById("transcript");
 const number = (name) => Number(box().dataset[name]); // first, end and total
 const held = () => `${number("first")}-${number("end")}`;
 const steps = () => [...document.querySelectorAll("#transcript > .ts")];
-const edge = () => TABS + document.getElementById("trbar").offsetHeight; // where the steps begin in the window
+const bar = document.getElementById("trbar");
+const edge = () => parseFloat(getComputedStyle(bar).top) + bar.offsetHeight; // where the steps begin in the window
 const top = (n) => document.getElementById(`t${n}`)?.getBoundingClientRect().top;
 const url = `${location.pathname.replace(/\/$/, "")}/transcript/part`;
 let busy, asked; // the request in progress, and the step at the top of the window at the last request
-let aim; // the step that was moved to, until the user scrolls: it may be too near the end to come to the top
-let before = new Map(); // where each step was in the window before the last change
+let aim, before = new Map(); // the step moved to, until the user scrolls (it may not come to the top); where each step was
 
+const idle = async () => { while (busy) await busy.catch(() => {}); };
 const isAtBottom = () => scrollY > 0 && innerHeight + scrollY > document.documentElement.scrollHeight - 40;
 const isAtEnd = () => number("end") === number("total") && isAtBottom();
 const toEnd = () => scrollTo({ top: document.documentElement.scrollHeight, behavior: "instant" });
@@ -34,10 +34,9 @@ function settle(n, place) {
 
 /** Loads the steps around step `n`. Keeps its position in the window, or moves it to the top if it wasn't loaded. */
 async function load(n) {
-  const [from, had] = [scrollY, held()];
-  busy = Promise.resolve(htmx.ajax("GET", `${url}?around=${n}`, { source: "#outline", target: "#transcript", swap: "outerMorph" }));
-  await busy.catch(() => {});
-  busy = undefined;
+  const [from, had, find] = [scrollY, held(), encodeURIComponent(document.getElementById("found")?.dataset.text ?? "")];
+  busy = Promise.resolve(htmx.ajax("GET", `${url}?around=${n}&find=${find}`, { source: "#outline", target: "#transcript", swap: "outerMorph" }));
+  busy = await busy.catch(() => {}).then(() => undefined);
   const isMoved = scrollY !== from; // the user has scrolled on
   settle(n, before.get(n) ?? (isMoved ? undefined : edge()));
   if (isMoved || held() !== had) requestAnimationFrame(check);
@@ -48,34 +47,33 @@ function check() {
   const all = steps();
   if (busy || !all.length) return;
   const [first, last] = [all[0].getBoundingClientRect().top, all.at(-1).getBoundingClientRect().bottom];
-  const [above, below] = [number("first"), number("total") - number("end")];
+  const [above, below, n] = [number("first"), number("total") - number("end"), Number(current().dataset.n)];
   if ((first > innerHeight && above) || (last < 0 && below)) {
     // Only a gap is visible: load the step that would be there.
     const height = (last - first) / all.length;
-    const n = Math.round(last < 0 ? number("end") + (edge() - last) / height : above - (first - edge()) / height);
-    return load(isAtBottom() ? number("total") - 1 : Math.max(0, Math.min(number("total") - 1, n)));
+    const hidden = Math.round(last < 0 ? number("end") + (edge() - last) / height : above - (first - edge()) / height);
+    return load(isAtBottom() ? number("total") - 1 : Math.max(0, Math.min(number("total") - 1, hidden)));
   }
-  const n = Number(current().dataset.n);
-  if (((above && first > -NEAR) || (below && last < innerHeight + NEAR)) && n !== asked) load((asked = n));
+  if (((above && first > -near()) || (below && last < innerHeight + near())) && n !== asked) load((asked = n));
 }
 
 /** Moves to step `n`. Loads it if it isn't on the page. */
 async function go(n) {
-  while (busy) await busy.catch(() => {}); // it may bring steps without this one
+  await idle(); // a request may bring steps without this one
   if (top(n) === undefined) await load(n);
   if (top(n) !== undefined) scrollBy({ top: top(n) - edge(), behavior: "instant" });
-  document.querySelector(`#t${n} .no[href]`)?.focus({ preventScroll: true });
+  // A field in which the user types keeps the focus.
+  if (!document.activeElement?.matches("input")) document.querySelector(`#t${n} .no[href]`)?.focus({ preventScroll: true });
   aim = n;
   tell();
   const address = new URL(`#t${n}`, location);
-  address.searchParams.set("tab", "transcript");
-  address.searchParams.set("step", n);
+  for (const [name, value] of [["tab", "transcript"], ["step", n]]) address.searchParams.set(name, value);
   history.replaceState(history.state, "", address);
 }
 
 function tell() {
-  const detail = { at: aim ?? Number(current()?.dataset.n ?? 0), total: number("total"), held: held(), isAtEnd: isAtEnd() };
-  document.dispatchEvent(new CustomEvent("transcript:at", { detail }));
+  const at = aim ?? Number(current()?.dataset.n ?? 0);
+  document.dispatchEvent(new CustomEvent("transcript:at", { detail: { at, total: number("total"), held: held(), isAtEnd: isAtEnd() } }));
 }
 
 if (box()) {
@@ -83,6 +81,8 @@ if (box()) {
   addEventListener("resize", () => settle());
   for (const hand of ["wheel", "pointerdown", "touchmove", "keydown"]) addEventListener(hand, () => (aim = undefined), { capture: true, passive: true });
   document.addEventListener("transcript:go", ({ detail }) => (detail === "end" ? toEnd() : go(detail)));
+  const again = () => current() && load(Number(current().dataset.n));
+  document.addEventListener("transcript:reload", ({ detail }) => idle().then(again).then(() => detail()));
   document.addEventListener("htmx:before:swap", () => (before = new Map(steps().map((step) => [Number(step.dataset.n), step.getBoundingClientRect().top]))));
   document.addEventListener("htmx:after:swap", ({ detail: { ctx } }) => {
     if (ctx.sourceElement?.id !== "pulse") return;

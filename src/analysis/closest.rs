@@ -13,6 +13,12 @@ pub fn closest<'n, T>(
     close.into_iter().map(|(_, what)| what)
 }
 
+/// Words the most similar name as a hint, ` (did you mean task?)`. Empty if none is similar.
+pub fn did_you_mean<'n>(wanted: &str, names: impl Iterator<Item = &'n str>) -> String {
+    let close = closest(wanted, names.map(|name| (name, name))).next();
+    close.map_or_else(String::new, |close| format!(" (did you mean {close}?)"))
+}
+
 /// Returns the number of bytes in the longer name that are outside the common prefix and suffix, or
 /// outside the shorter name if the longer one contains it. Returns `None` if more than half of the
 /// shorter name differs, or if two bytes or fewer match.

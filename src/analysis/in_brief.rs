@@ -9,7 +9,7 @@ use super::summary::Summary;
 use super::verdict::{NoteKind, UNSOLVED};
 
 impl Summary {
-    /// Returns how the run ended: `Finished, 8 errors`, `API error 529: Overloaded`,
+    /// Returns how the run ended: `Finished, 8 steps with errors`, `API error 529: Overloaded`,
     /// `Turn limit: 3 of 3 turns`. A run that is still being read has no end yet.
     pub fn end_in_brief(&self) -> String {
         if self.partial {
@@ -42,7 +42,7 @@ impl Summary {
         self.last_score.filter(|_| is_rewarded)
     }
 
-    /// Returns the status of an answer, its reward and the number of errors on the way.
+    /// Returns the status of an answer, its reward and the number of steps with errors.
     fn answer_in_brief(&self, status: ShownStatus, reward: Option<f64>) -> String {
         let mut words = capitalised(status.as_str());
         let sentence = self.verdict.head();
@@ -57,7 +57,8 @@ impl Summary {
             words = format!("{words}: reward {reward}");
         }
         if self.errors > 0 {
-            words = format!("{words}, {}", counted(self.errors, "error"));
+            // A step may have several errors.
+            words = format!("{words}, {} with errors", counted(self.errors, "step"));
         }
         words
     }
@@ -216,7 +217,7 @@ mod tests {
     fn an_answer_counts_its_errors_and_tells_its_reward() {
         let mut run = run("a", RunStatus::Answered, None);
         run.errors = 8;
-        assert_eq!(run.end_in_brief(), "Finished, 8 errors");
+        assert_eq!(run.end_in_brief(), "Finished, 8 steps with errors");
         run.scores = [GivenScore {
             name: "reward".to_owned(),
             value: Some("1".to_owned()),
@@ -224,9 +225,15 @@ mod tests {
         .into();
         (run.last_score, run.errors) = (Some(1.0), 1);
         run.verdict.notes = [Note::new(NoteKind::Reward, "reward 1")].into();
-        assert_eq!(run.end_in_brief(), "Succeeded: reward 1, 1 error");
+        assert_eq!(
+            run.end_in_brief(),
+            "Succeeded: reward 1, 1 step with errors"
+        );
         run.last_score = Some(2.0 / 3.0);
-        assert!(run.end_in_brief().ends_with("reward 0.67, 1 error"));
+        assert!(
+            run.end_in_brief()
+                .ends_with("reward 0.67, 1 step with errors")
+        );
         run.partial = true;
         assert_eq!(run.end_in_brief(), "Indexing, 6 steps so far");
     }

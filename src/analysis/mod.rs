@@ -2,24 +2,30 @@
 //!
 //! Must not read files, produce HTML or read the clock.
 
+mod calendar;
 mod chain;
 pub mod closest;
 pub mod columns;
 pub mod compact;
 pub mod compare;
 pub mod copies;
+pub mod cost_shares;
 pub mod diff;
 pub mod digest;
 mod edits;
+pub mod experiment;
 pub mod facts;
+pub mod failures;
 pub mod files;
 pub mod format;
 pub(crate) mod headline;
 pub mod health;
 mod in_brief;
+pub mod kinds;
 pub mod lanes;
 pub mod life;
 mod lost;
+pub mod many;
 pub mod newest;
 pub mod number;
 pub mod ordinals;

@@ -125,7 +125,7 @@ impl Summary {
     /// Returns whether the run succeeded, as far as that is recorded and no record contradicts it:
     /// by the trace itself, or by a reward of 1 or 0. Other rewards don't say which are good. If
     /// the trace and the reward differ, it's unknown.
-    fn has_passed(&self) -> Option<bool> {
+    pub(super) fn has_passed(&self) -> Option<bool> {
         let is_number = |value: &str| value.parse::<f64>().is_ok();
         let is_rewarded = self
             .scores

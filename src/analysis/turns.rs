@@ -13,8 +13,10 @@ pub struct Turn {
     pub first: usize,
     /// One past the last step.
     pub end: usize,
-    /// The number of steps with an error or a failed command.
+    /// The number of steps with an error or a failed command, without those that were cancelled.
     pub failed: usize,
+    /// The number of steps with a cancelled call in which nothing failed.
+    pub cancelled: usize,
     /// The tokens of all steps, if at least one is recorded.
     pub tokens: Option<u64>,
     /// The start of the first step, in microseconds since the epoch.
@@ -72,8 +74,14 @@ pub fn turn_steps(index: &Index) -> Vec<Range<usize>> {
 impl Turn {
     /// Sums up the steps of a turn.
     pub fn new(index: &Index, Range { start: first, end }: Range<usize>) -> Self {
-        let is_failed =
-            |n: &usize| has(index, *n, StepFlag::Error) || has(index, *n, StepFlag::Code);
+        let is_cancelled = |n: &usize| {
+            let step = index.steps().get(*n).filter(|step| step.is_cancelled());
+            // A cancelled command may have an exit code.
+            step.is_some_and(|step| step.failed_calls == 0) && index.error_of(*n).is_none()
+        };
+        let is_failed = |n: &usize| {
+            (has(index, *n, StepFlag::Error) || has(index, *n, StepFlag::Code)) && !is_cancelled(n)
+        };
         let group = |n: usize| index.round_of(n);
         let started = group(first).and_then(|group| began(index, group));
         let last = end.checked_sub(1).and_then(group);
@@ -83,6 +91,7 @@ impl Turn {
             first,
             end,
             failed: (first..end).filter(is_failed).count(),
+            cancelled: (first..end).filter(is_cancelled).count(),
             tokens: (first..end)
                 .filter_map(|n| index.tokens_of(n))
                 .reduce(u64::saturating_add),

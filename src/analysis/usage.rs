@@ -5,22 +5,22 @@
 //! tokens cost by the prices, or else to their number.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
-use jiff::civil::{Date, Weekday};
+use jiff::ToSpan as _;
+use jiff::civil::Date;
 use jiff::tz::TimeZone;
-use jiff::{Timestamp, ToSpan as _};
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::calendar::{Calendar, monday, quarter};
+use super::cost_shares::CostShares;
 use super::format::{self, MISSING, counted};
-use super::summary::{Spent, Summary};
-use crate::model::price::LIST_DATE;
-
-/// Seconds in a quarter of an hour.
-const QUARTER_SECONDS: i64 = 900;
+use super::kinds::{KindRow, KindTokens, Kinds};
+use super::summary::{Cost, Spent, Summary};
+use crate::model::price::{KindCosts, LIST_DATE};
 
 /// How a report groups runs: one row per day, model or other unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -128,7 +128,7 @@ impl Days {
         })
     }
 
-    fn has(self, day: Option<Date>) -> bool {
+    pub(super) fn has(self, day: Option<Date>) -> bool {
         match day {
             Some(day) => {
                 self.since.is_none_or(|since| day >= since)
@@ -173,7 +173,8 @@ pub struct Used {
 }
 
 impl Used {
-    fn add(&mut self, part: &Part<'_>, run: usize) {
+    /// Adds what a run used. `run` is a number from 1 that no other run has.
+    pub(super) fn add(&mut self, part: &Part<'_>, run: usize) {
         let plus = |sum: &mut Option<u64>, more: Option<u64>| {
             *sum = match (*sum, more) {
                 (Some(sum), Some(more)) => Some(sum.saturating_add(more)),
@@ -296,6 +297,9 @@ pub struct Usage {
     pub rows_left_out: usize,
     /// The sums over all rows. A run that's part of several rows counts once.
     pub total: Used,
+    /// The tokens and the cost by kind of token. All costs are estimates by prices: traces don't
+    /// record what each kind cost.
+    pub kinds: Vec<KindRow>,
     /// The number of matching runs that record neither tokens nor a cost.
     pub runs_without_usage: usize,
     /// The number of matching runs with usage that is left out because the days are limited and the
@@ -339,9 +343,9 @@ impl Usage {
 
 /// What a run used with one model in a quarter of an hour.
 #[derive(Debug, Clone, Default)]
-struct Part<'a> {
+pub(super) struct Part<'a> {
     quarter: Option<i32>,
-    model: &'a str,
+    pub(super) model: &'a str,
     uncached: u64,
     cache_write: Option<u64>,
     cached: Option<u64>,
@@ -349,24 +353,32 @@ struct Part<'a> {
     other: u64,
     cost: Option<f64>,
     is_estimate: bool,
+    /// What the tokens cost by the prices, by kind.
+    by_price: Option<KindCosts>,
 }
 
 impl Part<'_> {
-    fn tokens(&self) -> u64 {
-        [
-            self.uncached,
-            self.cache_write.unwrap_or(0),
-            self.cached.unwrap_or(0),
-            self.output,
-            self.other,
-        ]
-        .into_iter()
-        .fold(0, u64::saturating_add)
+    pub(super) fn cost(&self) -> Option<f64> {
+        self.cost
+    }
+
+    pub(super) fn tokens(&self) -> u64 {
+        self.kinds().sum()
+    }
+
+    fn kinds(&self) -> KindTokens {
+        KindTokens {
+            uncached: self.uncached,
+            cache_write: self.cache_write.unwrap_or(0),
+            cache_read: self.cached.unwrap_or(0),
+            output: self.output,
+            other: self.other,
+        }
     }
 }
 
-/// Returns what the run used, by model and time.
-fn parts(run: &Summary) -> Vec<Part<'_>> {
+/// Returns what the run used, by model and time. `cost` is what the run counts.
+pub(super) fn parts(run: &Summary, cost: Option<Cost>) -> Vec<Part<'_>> {
     let prices = run.prices.as_deref();
     let (records_writes, records_reads) = (run.usage.written.is_some(), run.usage.cached.is_some());
     let part = |spent: &'_ Spent| {
@@ -380,6 +392,7 @@ fn parts(run: &Summary) -> Vec<Part<'_>> {
             output: spent.output,
             cost: spent.cost(prices),
             is_estimate: !spent.is_paid,
+            by_price: spent.costs_by_price(prices),
             ..Part::default()
         }
     };
@@ -393,20 +406,24 @@ fn parts(run: &Summary) -> Vec<Part<'_>> {
         })
         .collect();
     let known = parts.iter().map(Part::tokens).fold(0, u64::saturating_add);
-    let whole = run.cost_usd.or(run.cost_by_run_usd);
+    // An estimate by prices is that of the parts.
+    let is_by_prices = run.cost_by_run_usd.is_none() && matches!(cost, Some(Cost::Estimated(_)));
+    let whole = cost.filter(|_| !is_by_prices);
     let rest = run.tokens.unwrap_or(0).saturating_sub(known);
     if rest > 0 || (parts.is_empty() && whole.is_some()) {
         parts.push(Part {
-            quarter: parts.last().and_then(|part| part.quarter).or_else(|| {
-                i32::try_from(run.started?.div_euclid(QUARTER_SECONDS * 1_000_000)).ok()
-            }),
+            quarter: parts
+                .last()
+                .and_then(|part| part.quarter)
+                .or_else(|| quarter(run.started?)),
             model: run.model.as_deref().unwrap_or_default(),
             other: rest,
             ..Part::default()
         });
     }
     if let Some(whole) = whole {
-        distribute(&mut parts, whole, run.cost_usd.is_none());
+        let is_estimate = matches!(whole, Cost::Estimated(_));
+        distribute(&mut parts, whole.usd(), is_estimate);
     }
     parts
 }
@@ -440,30 +457,10 @@ struct Sums<'a> {
     models: BTreeMap<&'a str, Used>,
 }
 
-/// Finds the day of a quarter of an hour.
-struct Calendar<'a> {
-    zone: &'a TimeZone,
-    known: HashMap<i32, Option<Date>>,
-}
-
-impl Calendar<'_> {
-    fn day(&mut self, quarter: Option<i32>) -> Option<Date> {
-        let quarter = quarter?;
-        let zone = self.zone;
-        *self.known.entry(quarter).or_insert_with(|| {
-            let at = Timestamp::from_second(i64::from(quarter) * QUARTER_SECONDS).ok()?;
-            Some(zone.to_datetime(at).date())
-        })
-    }
-}
-
 /// Returns the first day of the period that contains `day`.
 fn period(by: By, day: Date) -> Date {
     match by {
-        By::Week => {
-            let past = i32::from(day.weekday().since(Weekday::Monday));
-            day.checked_sub(past.days()).unwrap_or(day)
-        }
+        By::Week => monday(day),
         By::Month => day.first_of_month(),
         _ => day,
     }
@@ -471,22 +468,21 @@ fn period(by: By, day: Date) -> Date {
 
 /// Adds up what `runs` used on these days.
 pub fn usage<'a>(
-    runs: impl IntoIterator<Item = &'a Summary>,
+    runs: impl Iterator<Item = &'a Summary> + Clone,
     by: By,
     days: Days,
     zone: &TimeZone,
 ) -> Usage {
-    let mut calendar = Calendar {
-        zone,
-        known: HashMap::new(),
-    };
+    let mut calendar = Calendar::new(zone);
     let mut rows: BTreeMap<Name<'a>, Sums<'a>> = BTreeMap::new();
     let mut total = Used::default();
+    let mut kinds = Kinds::default();
     let mut first: Option<Date> = None;
     let (mut runs_without_usage, mut runs_without_time) = (0, 0);
-    for (n, run) in runs.into_iter().filter(|run| run.counts()).enumerate() {
+    let shares = CostShares::of(runs.clone());
+    for (n, run) in runs.filter(|run| run.counts()).enumerate() {
         let n = n + 1;
-        let parts = parts(run);
+        let parts = parts(run, shares.cost(run));
         runs_without_usage += usize::from(parts.is_empty());
         let mut is_left_out = false;
         for part in &parts {
@@ -508,6 +504,7 @@ pub fn usage<'a>(
             let row = rows.entry(name).or_default();
             row.used.add(part, n);
             total.add(part, n);
+            kinds.add(part.kinds(), part.cost, part.by_price);
             if by == By::Session {
                 row.title = Some(run.title());
             }
@@ -532,6 +529,7 @@ pub fn usage<'a>(
         rows,
         rows_left_out: 0,
         total,
+        kinds: kinds.rows(),
         runs_without_usage,
         runs_without_time,
         first_day: words(first),
@@ -567,7 +565,7 @@ fn row(name: Name<'_>, sums: Sums<'_>) -> Row {
 }
 
 /// Orders by cost, then by tokens, the highest first.
-fn by_cost(a: &Used, b: &Used) -> std::cmp::Ordering {
+pub(super) fn by_cost(a: &Used, b: &Used) -> std::cmp::Ordering {
     let cost = |used: &Used| used.cost.unwrap_or(0.0);
     cost(b)
         .total_cmp(&cost(a))
@@ -630,7 +628,7 @@ mod tests {
             ),
             summary("b", vec![spent("m", Some(LATE + 2), 290)]),
         ];
-        let by = |by, zone: &TimeZone| usage(&runs, by, Days::default(), zone);
+        let by = |by, zone: &TimeZone| usage(runs.iter(), by, Days::default(), zone);
         let utc = by(By::Day, &TimeZone::UTC);
         assert_eq!(
             names(&utc),
@@ -666,11 +664,11 @@ mod tests {
             timeless,
         ];
         let day: Date = "2026-11-27".parse().unwrap();
-        let report = usage(&runs, By::Day, Days::last(1, day), &TimeZone::UTC);
+        let report = usage(runs.iter(), By::Day, Days::last(1, day), &TimeZone::UTC);
         assert_eq!(names(&report), [("2026-11-27", 200, 1)]);
         assert_eq!(report.runs_without_time, 1);
         assert_eq!(report.first_day.as_deref(), Some("2026-11-26"));
-        let all = usage(&runs, By::Day, Days::default(), &TimeZone::UTC);
+        let all = usage(runs.iter(), By::Day, Days::default(), &TimeZone::UTC);
         assert_eq!(names(&all)[0], ("", 15, 1));
         let week = Days::last(7, day);
         assert_eq!(
@@ -689,7 +687,7 @@ mod tests {
         paid.tokens = Some(500);
         let unpriced = summary("b", vec![spent("n", Some(LATE), 40)]);
         let runs = [paid, unpriced];
-        let report = usage(&runs, By::Model, Days::default(), &TimeZone::UTC);
+        let report = usage(runs.iter(), By::Model, Days::default(), &TimeZone::UTC);
         let [m, other, n] = &report.rows[..] else {
             panic!("{report:?}");
         };
@@ -705,6 +703,9 @@ mod tests {
             (550, 50)
         );
         assert_eq!(report.total.runs_without_cost, 1);
+        let by_kind = |one: fn(&KindRow) -> f64| report.kinds.iter().map(one).sum::<f64>();
+        assert!((by_kind(|kind| kind.cost.unwrap_or(0.0)) - 2.0).abs() < 1e-9);
+        assert!((by_kind(|kind| kind.tokens as f64) - 550.0).abs() < 1e-9);
     }
 
     #[test]
@@ -713,7 +714,7 @@ mod tests {
             summary("a", vec![spent("m", Some(LATE), 90)]),
             summary("b", vec![spent("n", Some(LATE + 2), 290)]),
         ];
-        let limited = |by| usage(&runs, by, Days::default(), &TimeZone::UTC).limited(by, 1);
+        let limited = |by| usage(runs.iter(), by, Days::default(), &TimeZone::UTC).limited(by, 1);
         let (days, models) = (limited(By::Day), limited(By::Model));
         assert_eq!(names(&days), [("2026-11-27", 300, 1)]);
         assert_eq!(names(&models), [("m", 100, 1)]);

@@ -2,16 +2,64 @@
 
 use std::io::{self, Write};
 
+use jiff::civil::Date;
+
+use super::look::Look;
 use super::terminal::TerminalFilter;
-use crate::error::Error;
+use crate::analysis::query::{Clock, Query};
+use crate::error::{Error, Kind};
 use crate::model::names::first_chars;
 
 /// The help text for RUN, shared by all commands.
 pub(super) const RUN: &str =
     "A run as `board list` prints it: a directory, a file, or part of a file (LOG.eval/ID_epoch_N)";
 
-/// The hint for a query with an unknown field.
-pub(super) const FIELDS: &str = "`board list --help` lists all fields";
+/// The hint for a query with a term that can't be used.
+const FIELDS: &str = "`board list --help` lists all fields";
+
+/// The days on which runs started.
+#[derive(Debug, Clone, Copy, clap::Args)]
+pub(super) struct Between {
+    /// The first day
+    #[arg(long, value_name = "YYYY-MM-DD", value_parser = day)]
+    pub(super) since: Option<Date>,
+    /// The last day
+    #[arg(long, value_name = "YYYY-MM-DD", value_parser = day)]
+    pub(super) until: Option<Date>,
+}
+
+impl Between {
+    /// Returns the term of a query that selects the runs that started on these days.
+    pub(super) fn term(self) -> Option<String> {
+        let word = |day: Option<Date>| day.map(|day| day.to_string()).unwrap_or_default();
+        let is_open = self.since.is_none() && self.until.is_none();
+        (!is_open).then(|| format!("started:{}..{}", word(self.since), word(self.until)))
+    }
+}
+
+/// Parses a day.
+fn day(text: &str) -> std::result::Result<Date, String> {
+    text.parse()
+        .map_err(|_| format!("`{text}` is not a day; use YYYY-MM-DD"))
+}
+
+/// Parses a query. A page skips a term that it can't use and says so; for a command it's an error,
+/// because the output may be read by a program.
+pub(super) fn query(text: &str, look: &Look) -> std::result::Result<Query, Error> {
+    query_at(text, &Clock::at(look.now, &look.zone))
+}
+
+/// Parses a query whose dates are those of `clock`, as [`query`] does.
+pub(super) fn query_at(text: &str, clock: &Clock) -> std::result::Result<Query, Error> {
+    let query = Query::parse_at(text, clock);
+    match query.ignored.first() {
+        Some(term) => {
+            let what = format!("can't use the term {}: {}", term.text, term.why);
+            Err(Error::new(Kind::Usage, what).hint(FIELDS))
+        }
+        None => Ok(query),
+    }
+}
 
 /// Prints a warning to stderr.
 pub(super) fn warn(text: &str) {

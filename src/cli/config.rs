@@ -14,6 +14,7 @@ use serde::de::DeserializeOwned;
 use toml::Spanned;
 
 use crate::error::{Error, Kind, Result, in_plain_words};
+use crate::live::Editor;
 use crate::mirror::Address;
 use crate::model::price::{Price, Prices};
 use crate::model::repair::without_place;
@@ -44,6 +45,8 @@ pub(super) struct Config {
     pub(super) prices: Arc<Prices>,
     /// The saved views of the run table.
     pub(super) views: SavedViews,
+    /// The editor that pages link files to.
+    pub(super) editor: Option<Editor>,
 }
 
 impl Settings {
@@ -73,6 +76,7 @@ impl Settings {
                     sessions,
                     prices,
                     views,
+                    editor,
                 } = place.toml()?;
                 let views = place.views(views)?;
                 let home = home(&var);
@@ -82,6 +86,7 @@ impl Settings {
                     sessions,
                     prices: Arc::new(place.prices(prices)?),
                     views: SavedViews::new(views, &file.to_string_lossy()),
+                    editor: editor.map(|editor| place.editor(&editor)).transpose()?,
                 }
             }
         };
@@ -150,6 +155,7 @@ struct Written {
     sessions: bool,
     prices: BTreeMap<String, Price>,
     views: Vec<Spanned<WrittenView>>,
+    editor: Option<Spanned<String>>,
 }
 
 /// A saved view as written.
@@ -222,7 +228,7 @@ impl ConfigText<'_> {
             Kind::Usage,
             format!("{}:{}: {key}{what}", self.file.display(), line + 1),
         );
-        error.hint("the keys are roots = [\"~/runs\"], sessions = true, input, output, cached, cache_write, cache_write_1h and window under [prices.\"MODEL*\"], and name, query and columns under [[views]]")
+        error.hint("the keys are roots = [\"~/runs\"], sessions = true, editor = \"vscode\", input, output, cached, cache_write, cache_write_1h and window under [prices.\"MODEL*\"], and name, query and columns under [[views]]")
     }
 
     /// Resolves a directory to serve: relative paths are relative to the file, and `~/` is the
@@ -252,11 +258,19 @@ impl ConfigText<'_> {
         })
     }
 
+    /// Returns the line that a value begins in, counted from 0.
+    fn line_of(&self, span: &Range<usize>) -> usize {
+        let before = self.text.get(..span.start).unwrap_or_default();
+        before.matches('\n').count()
+    }
+
+    fn editor(&self, written: &Spanned<String>) -> Result<Editor> {
+        let line = self.line_of(&written.span());
+        Editor::parse(written.get_ref()).map_err(|why| self.wrong(line, &why))
+    }
+
     fn views(&self, written: Vec<Spanned<WrittenView>>) -> Result<Vec<View>> {
-        let line = |span: Range<usize>| {
-            let before = self.text.get(..span.start).unwrap_or_default();
-            before.matches('\n').count()
-        };
+        let line = |span: Range<usize>| self.line_of(&span);
         if let Some(view) = written.get(MAX_VIEWS) {
             let what = format!("at most {MAX_VIEWS} views");
             return Err(self.wrong(line(view.span()), &what));
@@ -446,6 +460,14 @@ mod tests {
                 ":4: unknown key `sort`",
             ),
             ("[[views]]\nname = \"a\"", "`query` is missing"),
+            (
+                "sessions = true\neditor = \"vim\"",
+                ":2: editor: must be vscode, cursor, zed, idea, or a pattern",
+            ),
+            (
+                "editor = \"javascript:{path}\"",
+                ":1: editor: `javascript:` can't open an editor",
+            ),
             ("sessions true", ":1: "),
         ] {
             let error = config(text).unwrap_err();

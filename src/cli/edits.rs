@@ -3,10 +3,9 @@
 use std::io::Write;
 use std::path::PathBuf;
 
-use super::command::{Done, FIELDS, write_json};
+use super::command::{Done, query, write_json};
 use super::look::{Ink, Look};
 use crate::analysis::format::{age, counted, visible_line};
-use crate::analysis::query::Query;
 use crate::error::{Error, Kind};
 use crate::live::Library;
 use crate::page::edits::recent::{Found, PAGE, RecentEdits};
@@ -37,11 +36,7 @@ pub(super) struct Args {
 
 pub(super) fn run(args: Args, look: &Look, out: &mut dyn Write) -> Done {
     super::stores::refuse(&args.root)?;
-    let query = Query::parse(args.query.as_deref().unwrap_or_default());
-    if let Some(term) = query.ignored.first() {
-        let what = format!("can't use the term {}: {}", term.text, term.why);
-        return Err(Error::new(Kind::Usage, what).hint(FIELDS).into());
-    }
+    let query = query(args.query.as_deref().unwrap_or_default(), look)?;
     let library = Library::load(vec![args.root]);
     for root in library.status().roots {
         if let Some(fault) = root.fault {

@@ -5,13 +5,13 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::command::{Done, FIELDS, cut, write_json};
+use super::command::{Between, Done, cut, query, write_json};
 use super::config::Settings;
 use super::look::{Ink, Look, ink_of};
-use crate::analysis::columns::{self, COLUMNS, Column, RunRow, STATUS, Width};
+use crate::analysis::columns::{self, COLUMNS, Column, RUN, RunRow, STATUS, TITLE, VERDICT, Width};
 use crate::analysis::format::{MISSING, count, counted, visible_line};
-use crate::analysis::query::{Needle, Query, Sort, Test};
-use crate::analysis::select::{Group, Window, groups, select};
+use crate::analysis::query::{CalendarField, Clock, Needle, Query, Sort, Test};
+use crate::analysis::select::{Group, Grouping, Window, groups, select};
 use crate::analysis::summary::Summary;
 use crate::error::{Error, Kind};
 use crate::live::{Library, SkippedKind};
@@ -22,6 +22,8 @@ use crate::page::runs::csv;
 const MAX_SKIPPED: usize = 5;
 /// If a field has more distinct words than this, none are suggested.
 const MAX_WORDS: usize = 40;
+/// The maximum length of a title, in characters.
+const MAX_TITLE: usize = 60;
 /// The maximum length of a group's name, in characters.
 const MAX_NAME: usize = 100;
 
@@ -35,6 +37,8 @@ pub(super) struct Args {
     /// Show only matching runs; quote the query: 'steps>5 -stop:final'
     #[arg(allow_hyphen_values = true)]
     query: Option<String>,
+    #[command(flatten)]
+    between: Between,
     /// Sort by one of the fields below; a leading `-` reverses the order
     #[arg(
         long,
@@ -43,9 +47,10 @@ pub(super) struct Args {
         allow_hyphen_values = true
     )]
     sort: Sort,
-    /// Group runs by task, log, parent or project, with totals
-    #[arg(long, value_name = "FIELD", value_parser = grouping, conflicts_with = "csv")]
-    group: Option<&'static Column>,
+    /// Group runs, with totals: by day, week, model, status, stop, writer, project, task, log,
+    /// agent or parent
+    #[arg(long, value_name = "BY", value_parser = grouping, conflicts_with = "csv")]
+    group: Option<&'static Grouping>,
     /// Print CSV with all fields of the JSON, in the order of the list
     #[arg(long, conflicts_with = "json")]
     csv: bool,
@@ -68,6 +73,10 @@ fn query_help() -> String {
     let fields: String = COLUMNS
         .iter()
         .map(|column| (column.name, about(column)))
+        .chain(
+            CalendarField::ALL
+                .map(|field| (field.name(), format!("{} (not in JSON)", field.about()))),
+        )
         .chain([(
             "state.KEY changed",
             "Whether a step changed the key of the state".to_owned(),
@@ -81,11 +90,18 @@ fn query_help() -> String {
     format!(
         "A query is words and terms, all of which must match:
   stop:final,success  outcome:failed  liveness:running  tool:run_tests  model:qwen  critic:retry
-  steps>5  score<0.5  duration>2m  tokens:1k..20k  started:2026-02-22  err:true  -term  \"two words\"
+  steps>5  score<0.5  duration>2m  tokens:1k..20k  err:true  -term  \"two words\"
+  started:2026-02-22  started:2026-02-01..2026-02-28  updated>7d  weekday:mon..fri  hour:9..17
+  cost:none  -model:none  (not recorded, recorded)
 Fields:{fields}
 Fields that don't work with --sort:
   {}",
-        lines(unsorted.chain(["state.KEY"]).collect())
+        lines(
+            unsorted
+                .chain(CalendarField::ALL.map(CalendarField::name))
+                .chain(["state.KEY"])
+                .collect()
+        )
     )
 }
 
@@ -135,7 +151,10 @@ pub(super) fn run(args: Args, look: &Look, out: &mut dyn Write) -> Done {
     let (skipped, skipped_total) = root
         .map(|root| (root.skipped, root.skipped_total))
         .unwrap_or_default();
-    let query = Query::parse(args.query.as_deref().unwrap_or_default());
+    let terms = [args.query, args.between.term()];
+    let terms: Vec<String> = terms.into_iter().flatten().collect();
+    let query = query(&terms.join(" "), look)?;
+    let clock = Clock::at(look.now, &look.zone);
     let with_copies = query.asks_for_copies();
     let (runs, copies) = library.listed(with_copies);
     let all: Vec<_> = runs.iter().map(|run| run.summary()).collect();
@@ -146,7 +165,7 @@ pub(super) fn run(args: Args, look: &Look, out: &mut dyn Write) -> Done {
     };
     let groups = args
         .group
-        .map(|by| groups(&all, &query, by, args.sort, whole));
+        .map(|by| groups(&all, &query, by, args.sort, whole, &clock));
     let found = match &groups {
         Some(groups) => groups.selection(),
         None => select(&all, &query, args.sort, all.len(), None),
@@ -168,7 +187,7 @@ pub(super) fn run(args: Args, look: &Look, out: &mut dyn Write) -> Done {
         groups: None,
         groups_total: groups.as_ref().map(|groups| groups.count),
         copies,
-        ignored: query.ignored.clone(),
+        ignored: Vec::new(),
         skipped: skipped.to_vec(),
         skipped_total: skipped_total.all(),
         skipped_files: skipped_total.files,
@@ -235,17 +254,9 @@ fn unmatched_terms(query: &Query, runs: &[Arc<Summary>]) -> Vec<String> {
     lines
 }
 
-/// Parses a column for grouping.
-fn grouping(name: &str) -> Result<&'static Column, String> {
-    let names = || {
-        Column::grouping()
-            .map(|column| column.name)
-            .collect::<Vec<_>>()
-            .join(", ")
-    };
-    Column::grouping()
-        .find(|column| column.name == name)
-        .ok_or_else(|| format!("must be one of {}", names()))
+/// Parses what to group runs by.
+fn grouping(name: &str) -> Result<&'static Grouping, String> {
+    Grouping::find(name).ok_or_else(|| format!("must be one of {}", Grouping::names()))
 }
 
 /// Formats the line above a group: its name, the number of runs, and their sums.
@@ -253,7 +264,7 @@ fn head(group: &Group<'_, Arc<Summary>>, look: &Look) -> String {
     let name = if group.name.is_empty() {
         "(not recorded)"
     } else {
-        group.name
+        &group.name
     };
     let mut words = vec![counted(group.runs, "run")];
     words.extend((group.failed > 0).then(|| format!("{} failed", count(group.failed as u64))));
@@ -299,6 +310,10 @@ fn cell(run: &Summary, column: &Column, look: &Look) -> String {
     let words = words.map(|words| column.bound(run, &words));
     let words = words.unwrap_or_else(|| MISSING.to_owned());
     match column.name {
+        "title" => match title(run) {
+            Some(title) => cut(&visible_line(title), MAX_TITLE),
+            None => MISSING.to_owned(),
+        },
         "status" if !run.partial => run.shown_status().as_str().to_owned(),
         "steps" if run.steps_unknown => words,
         "steps" => {
@@ -306,18 +321,24 @@ fn cell(run: &Summary, column: &Column, look: &Look) -> String {
             let limit = limit.map_or_else(String::new, |limit| format!("/{}", limit.steps));
             format!("{}{limit}", count(run.steps as u64))
         }
-        "verdict" => {
-            let problems = (run.issues.1 > 0).then(|| counted(run.issues.1, "problem"));
-            let notes = problems.into_iter().chain(
-                run.relation
-                    .notes()
-                    .map(|note| visible_line(&note).into_owned()),
-            );
-            let notes: String = notes.map(|note| format!(" · {note}")).collect();
-            format!("{words}{}", look.paint(Ink::Dim, &notes))
-        }
         _ => words,
     }
+}
+
+/// Returns what follows the verdict: the problems of the files, and what is known about duplicates.
+fn notes(run: &Summary) -> String {
+    let problems = (run.issues.1 > 0).then(|| counted(run.issues.1, "problem"));
+    let notes = problems.into_iter().chain(
+        run.relation
+            .notes()
+            .map(|note| visible_line(&note).into_owned()),
+    );
+    notes.map(|note| format!(" · {note}")).collect()
+}
+
+/// Returns the title of a run, unless that's the name of its file or directory.
+fn title(run: &Summary) -> Option<&str> {
+    Some(run.title()).filter(|title| *title != run.key.name())
 }
 
 /// Returns the columns for a list of `runs`. The column that may be long comes last and isn't
@@ -326,11 +347,69 @@ fn columns(runs: &[&Arc<Summary>]) -> Vec<&'static Column> {
     let (rest, others): (Vec<_>, Vec<_>) = columns::of_list(runs)
         .into_iter()
         .partition(|(_, cell)| cell.width == Width::Outcome);
+    let has_titles = runs.iter().any(|run| title(run).is_some());
     others
         .into_iter()
         .chain(rest)
-        .map(|(column, _)| column)
+        .flat_map(|(column, _)| {
+            let title = (*column == *RUN && has_titles).then_some(TITLE);
+            [Some(column), title]
+        })
+        .flatten()
         .collect()
+}
+
+/// The characters that a name, a title or a verdict needs to say anything.
+const MIN_WIDTH: usize = 14;
+
+/// Divides the width of a terminal among the columns. A verdict without room is dropped.
+fn fitted(columns: &mut Vec<&'static Column>, widths: &mut Vec<usize>, width: usize) {
+    let is_long = |column: &Column| [RUN, TITLE, VERDICT].contains(&column);
+    let gaps = 2 * columns.len().saturating_sub(1);
+    let of = |long: bool, columns: &[&'static Column], widths: &[usize]| -> usize {
+        let pairs = columns.iter().zip(widths);
+        let own = pairs.filter(|(column, _)| is_long(column) == long);
+        own.map(|(_, width)| *width).sum()
+    };
+    let mut room = width.saturating_sub(of(false, columns, widths) + gaps);
+    if of(true, columns, widths) <= room {
+        return;
+    }
+    let number = columns.iter().filter(|column| is_long(column)).count();
+    let verdict = columns.iter().position(|column| **column == *VERDICT);
+    if let Some(at) = verdict.filter(|_| room < number * MIN_WIDTH) {
+        columns.remove(at);
+        widths.remove(at);
+        room += 2;
+    }
+    // The narrowest first, so that what they don't need is left for the others.
+    let mut long: Vec<usize> = (0..columns.len())
+        .filter(|at| columns.get(*at).is_some_and(|column| is_long(column)))
+        .collect();
+    long.sort_by_key(|at| widths.get(*at).copied());
+    let mut left = long.len();
+    for at in long {
+        if let Some(width) = widths.get_mut(at) {
+            *width = (*width).min((room / left.max(1)).max(MIN_WIDTH));
+            room = room.saturating_sub(*width);
+        }
+        left -= 1;
+    }
+}
+
+/// Cuts the text of a cell. The end of a key says more than its beginning.
+fn cut_to(text: &str, column: &Column, width: usize) -> String {
+    let length = text.chars().count();
+    if length <= width {
+        return text.to_owned();
+    }
+    match *column == *RUN {
+        true => {
+            let end: String = text.chars().skip(length + 1 - width.max(1)).collect();
+            format!("…{end}")
+        }
+        false => cut(text, width),
+    }
 }
 
 /// Writes the list as text. `groups` contains the heading of each group, if it has one, and the
@@ -344,36 +423,56 @@ fn write_text(
     uncounted: usize,
     look: &Look,
 ) -> io::Result<()> {
-    let columns = columns(runs);
-    let rows: Vec<Vec<String>> = runs
+    let mut columns = columns(runs);
+    let plain: Vec<Vec<String>> = runs
         .iter()
         .map(|run| {
-            columns
-                .iter()
-                .map(|column| cell(run, column, look))
-                .collect()
+            let cells = columns.iter().map(|column| match **column == *VERDICT {
+                true => format!("{}{}", cell(run, column, look), notes(run)),
+                false => cell(run, column, look),
+            });
+            cells.collect()
         })
         .collect();
-    let width = |at: usize, head: &str| {
-        let cells = rows
-            .iter()
-            .filter_map(|row| row.get(at))
-            .map(|cell| cell.chars().count());
+    let natural = |(at, column): (usize, &&'static Column)| {
+        let cells = plain.iter().filter_map(|row| row.get(at));
+        let cells = cells.map(|cell| cell.chars().count());
         cells
-            .chain([head.chars().count()])
+            .chain([column.name.chars().count()])
             .max()
             .unwrap_or_default()
     };
-    let widths: Vec<usize> = columns
+    let mut widths: Vec<usize> = columns.iter().enumerate().map(natural).collect();
+    let all = columns.clone();
+    if let Some(width) = look.width {
+        let depths = groups.iter().flat_map(|(_, depths)| depths);
+        let indent = 2 * depths.max().copied().unwrap_or_default();
+        fitted(&mut columns, &mut widths, width.saturating_sub(indent));
+    }
+    let shown = |column: &&'static Column| columns.iter().position(|shown| shown == column);
+    let rows: Vec<Vec<String>> = runs
         .iter()
-        .enumerate()
-        .map(|(at, column)| width(at, column.name))
+        .zip(&plain)
+        .map(|(run, row)| {
+            let cells = all.iter().zip(row).filter_map(|(column, text)| {
+                let width = widths.get(shown(column)?).copied()?;
+                let text = cut_to(text, column, width);
+                // The notes are dim, unless they are cut.
+                let notes = notes(run);
+                let verdict = text.strip_suffix(&notes);
+                Some(match verdict.filter(|_| **column == *VERDICT) {
+                    Some(verdict) => format!("{verdict}{}", look.paint(Ink::Dim, &notes)),
+                    None => text,
+                })
+            });
+            cells.collect()
+        })
         .collect();
     let padded = |cells: &mut dyn Iterator<Item = &str>| -> Vec<String> {
         let pad = |((at, text), (column, width)): ((usize, &str), (&&Column, &usize))| match column
             .is_text()
         {
-            _ if at + 1 == columns.len() => text.to_owned(),
+            true if at + 1 == columns.len() => text.to_owned(),
             true => format!("{text:<width$}"),
             false => format!("{text:>width$}"),
         };
@@ -431,18 +530,6 @@ fn write_text(
         .collect::<BTreeSet<_>>()
     {
         writeln!(out, "≈ {from}")?;
-    }
-    for ignored in &list.ignored {
-        let word = look.paint(Ink::Warning, "ignored");
-        writeln!(
-            out,
-            "{word} \"{}\": {}",
-            visible_line(&ignored.text),
-            visible_line(&ignored.why)
-        )?;
-    }
-    if !list.ignored.is_empty() {
-        writeln!(out, "{}", look.paint(Ink::Dim, FIELDS))?;
     }
     let files: usize = list.skipped_files.values().sum();
     let directories = list.skipped_total - files;

@@ -19,6 +19,9 @@ pub struct Look {
     pub now: i64,
     /// The reader's time zone.
     pub zone: TimeZone,
+    /// The width of the terminal in characters. `None` if the output goes elsewhere; nothing is cut
+    /// then.
+    pub width: Option<usize>,
 }
 
 /// The role of a piece of output, shown as a colour. The text conveys the same without colours.
@@ -40,6 +43,10 @@ impl Look {
             colour: colours(&std::io::stdout()),
             now,
             zone,
+            width: rustix::termios::tcgetwinsize(std::io::stdout())
+                .ok()
+                .map(|size| usize::from(size.ws_col))
+                .filter(|width| *width > 0),
         }
     }
 

@@ -15,13 +15,16 @@ mod config;
 mod demo;
 mod diff;
 mod edits;
+mod experiment;
 mod export;
+mod failures;
 mod list;
 mod look;
 mod mcp;
 mod near;
 mod open;
 mod outline;
+mod overview;
 mod run;
 mod scores;
 mod search;
@@ -77,6 +80,9 @@ enum Command {
     Export(export::Args),
     Table(table::Args),
     Usage(usage::Args),
+    Overview(overview::Args),
+    Failures(failures::Args),
+    Experiment(experiment::Args),
     Demo(demo::Args),
     Mcp(mcp::Args),
     Run(run::Args),
@@ -104,6 +110,9 @@ pub fn run(args: Args, look: &Look, out: &mut dyn Write) -> Result<u8> {
         Command::Export(args) => export::run(&args, look, out),
         Command::Table(args) => table::run(&args, look, out),
         Command::Usage(args) => usage::run(&args, look, out),
+        Command::Overview(args) => overview::run(&args, look, out),
+        Command::Failures(args) => failures::run(&args, look, out),
+        Command::Experiment(args) => experiment::run(&args, look, out),
         Command::Demo(args) => demo::run(&args, look, out),
         Command::Mcp(args) => mcp::run(&args, out),
         Command::Run(args) => run::run(&args, look, out),

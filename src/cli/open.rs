@@ -34,6 +34,7 @@ impl RecordedRun {
             stale: None,
             related_runs: &Vec::new,
             zone: &look.zone,
+            editor: None,
         }
     }
 }

@@ -6,11 +6,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::command::{Done, FIELDS, write_json};
+use super::command::{Done, query, write_json};
 use super::look::{Ink, Look};
 use crate::analysis::format::lowered;
 use crate::analysis::format::{bytes, counted, visible_line};
-use crate::analysis::query::Query;
 use crate::analysis::search::{LeftOut, LineMatch, Needle, Tally};
 use crate::error::{Error, Kind, Result};
 use crate::live::{HitSink, Library, search};
@@ -61,7 +60,7 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
     let needle = Needle::new(text)
         .map_err(|why| Error::new(Kind::Usage, lowered(why.trim_end_matches('.'))))?;
     super::stores::refuse(root)?;
-    let (runs, duplicates) = runs(root, args.query.as_deref())?;
+    let (runs, duplicates) = runs(root, args.query.as_deref(), look)?;
     let tally = Tally {
         runs: runs.len(),
         duplicates_left_out: duplicates,
@@ -104,7 +103,11 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
 }
 
 /// Returns the runs to search, and the number of duplicates among those that match the query.
-fn runs(root: &Path, query: Option<&str>) -> Result<(BTreeMap<RunKey, RunDir>, usize)> {
+fn runs(
+    root: &Path,
+    query: Option<&str>,
+    look: &Look,
+) -> Result<(BTreeMap<RunKey, RunDir>, usize)> {
     let none = |fault: String| {
         let what = format!("no runs in {}: {fault}", root.display());
         Error::new(Kind::NotFound, what)
@@ -118,14 +121,7 @@ fn runs(root: &Path, query: Option<&str>) -> Result<(BTreeMap<RunKey, RunDir>, u
             None => Ok((found.runs, 0)),
         };
     };
-    let query = Query::parse(query);
-    if let Some(term) = query.ignored.first() {
-        let error = Error::new(
-            Kind::Usage,
-            format!("--in can't use the term {}: {}", term.text, term.why),
-        );
-        return Err(error.hint(FIELDS));
-    }
+    let query = self::query(query, look)?;
     let library = Library::load(vec![root.to_owned()]);
     let roots = library.status().roots;
     if let Some(fault) = roots.into_iter().find_map(|root| root.fault) {

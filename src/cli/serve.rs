@@ -78,7 +78,8 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<u8> {
         host: args.host.clone(),
         port: args.port,
     };
-    serve(library, config.views, &address, token, |ready| {
+    let (views, editor) = (config.views, config.editor);
+    serve(library, views, editor, &address, token, |ready| {
         let ip = ready.local.ip();
         // No browser can open the unspecified address.
         let this_machine = || {

@@ -44,6 +44,11 @@ fn root() -> tempfile::TempDir {
 /// `ROOT` is replaced by the directory in the arguments and vice versa in the output. `~` stands
 /// for a space inside an argument.
 fn board(root: &Path, line: &str) -> (u8, String) {
+    board_at(root, line, None)
+}
+
+/// Runs a command on a terminal of this width.
+fn board_at(root: &Path, line: &str, width: Option<usize>) -> (u8, String) {
     let shown = root.to_string_lossy();
     let words = line
         .split_whitespace()
@@ -56,6 +61,7 @@ fn board(root: &Path, line: &str) -> (u8, String) {
         colour: false,
         now: 65_000_000,
         zone: TimeZone::UTC,
+        width,
     };
     let mut out = Vec::new();
     let code = run(args, &look, &mut out).unwrap_or_else(|error| {
@@ -97,19 +103,15 @@ fn a_report_of_usage_takes_relative_dates_from_its_own_clock() {
 fn list_runs() {
     let root = root();
     assert_snapshot!(board(root.path(), "list ROOT --sort run").1, @r#"
-    status    run  steps  score    updated  verdict
-    finished  one      2   0.25  1 min ago  Answered at step 7 · 3 problems
-    finished  two      2   0.25  1 min ago  Answered at step 7 · 3 problems
+    status    run  title     steps  score    updated  verdict
+    finished  one  Fix a.py      2   0.25  1 min ago  Answered at step 7 · 3 problems
+    finished  two  Fix a.py      2   0.25  1 min ago  Answered at step 7 · 3 problems
     2 runs
     skipped: empty: contains no trace files
     "#);
     assert_snapshot!(board(root.path(), "list ROOT events>0~-stop:success~nonsense:x").1, @r#"
-    status    run  steps  score    updated  verdict
-    finished  one      2   0.25  1 min ago  Answered at step 7 · 3 problems
-    1 of 2 runs
-    ignored "nonsense:x": no field is called nonsense. Put the term in quotes to search for its text
-    `board list --help` lists all fields
-    skipped: empty: contains no trace files
+    board: can't use the term nonsense:x: no field is called nonsense. Put the term in quotes to search for its text
+    hint: `board list --help` lists all fields
     "#);
     let runs = json(root.path(), "list ROOT two --json");
     assert_eq!(
@@ -122,6 +124,40 @@ fn list_runs() {
             .1
             .starts_with("0 of 2 runs\n")
     );
+}
+
+#[test]
+fn a_list_fits_the_terminal_and_shows_titles() {
+    let root = root();
+    let deep = root.path().join("projects/-home-me-a-long-name/sessions");
+    fs::create_dir_all(&deep).unwrap();
+    fs::rename(
+        root.path().join("one"),
+        deep.join("one-run-with-a-long-name"),
+    )
+    .unwrap();
+    let list = |width| board_at(root.path(), "list ROOT --sort run", Some(width)).1;
+    for width in [80, 120, 200] {
+        let text = list(width);
+        let rows: Vec<&str> = text.lines().take(3).collect();
+        assert_eq!(rows.len(), 3);
+        for row in &rows {
+            assert!(row.chars().count() <= width, "{width}: {row}");
+        }
+        // All columns begin or end at the same place.
+        let head: Vec<char> = rows[0].chars().collect();
+        let title = rows[0].find("title").unwrap();
+        for row in &rows[1..] {
+            let cells: Vec<char> = row.chars().collect();
+            assert_eq!(cells[title - 1], ' ', "{width}: {text}");
+            assert_ne!(cells[title], ' ', "{width}: {text}");
+            assert!(row.contains("Fix a.py"), "{width}: {text}");
+        }
+        assert!(head.len() >= title);
+    }
+    assert!(list(200).contains("projects/-home-me-a-long-name/sessions/one-run-with-a-long-name"));
+    assert!(list(80).contains("…"));
+    assert!(list(80).contains("long-name "), "a key keeps its end");
 }
 
 #[test]
@@ -465,6 +501,7 @@ fn a_closed_pipe_is_no_error() {
         colour: true,
         now: 0,
         zone: TimeZone::UTC,
+        width: None,
     };
     for args in [
         &["board", "show", &run][..],

@@ -3,16 +3,15 @@
 use std::io::{self, Write};
 use std::path::PathBuf;
 
-use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, ToSpan as _};
 
-use super::command::{Done, FIELDS, cut, write_json};
+use super::command::{Between, Done, cut, query_at, write_json};
 use super::config::Settings;
 use super::look::{Ink, Look};
 use super::{serve, sessions};
 use crate::analysis::format::{self, MISSING, visible_line};
-use crate::analysis::query::{Clock, Query};
+use crate::analysis::query::Clock;
 use crate::analysis::summary::Summary;
 use crate::analysis::usage::{By, Days, Usage, Used, usage};
 use crate::error::{Error, Kind};
@@ -66,12 +65,8 @@ pub(super) struct Args {
     /// Count only matching runs, as in `board list`
     #[arg(long, value_name = "QUERY", allow_hyphen_values = true)]
     query: Option<String>,
-    /// The first day
-    #[arg(long, value_name = "YYYY-MM-DD", value_parser = day)]
-    since: Option<Date>,
-    /// The last day
-    #[arg(long, value_name = "YYYY-MM-DD", value_parser = day)]
-    until: Option<Date>,
+    #[command(flatten)]
+    between: Between,
     /// The time zone of the days, such as Europe/Berlin [default: this machine's]
     #[arg(long, value_name = "ZONE", value_parser = zone)]
     timezone: Option<TimeZone>,
@@ -83,12 +78,6 @@ pub(super) struct Args {
     json: bool,
     #[command(flatten)]
     settings: Settings,
-}
-
-/// Parses a day.
-fn day(text: &str) -> Result<Date, String> {
-    text.parse()
-        .map_err(|_| format!("`{text}` is not a day; use YYYY-MM-DD"))
 }
 
 /// Parses a time zone.
@@ -115,11 +104,7 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
     }
     let zone = args.timezone.as_ref().unwrap_or(&look.zone).clone();
     let clock = Clock::at(look.now, &zone);
-    let query = Query::parse_at(args.query.as_deref().unwrap_or_default(), &clock);
-    if let Some(ignored) = query.ignored.first() {
-        let what = format!("{}: {}", ignored.text, ignored.why);
-        return Err(Error::new(Kind::Usage, what).hint(FIELDS).into());
-    }
+    let query = query_at(args.query.as_deref().unwrap_or_default(), &clock)?;
     let (runs, _) = library.listed(false);
     let runs: Vec<_> = runs.iter().map(|run| run.summary()).collect();
     let chosen = || {
@@ -152,8 +137,8 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
         return Ok(0);
     }
     let days = Days {
-        since: args.since,
-        until: args.until,
+        since: args.between.since,
+        until: args.between.until,
     };
     let report = usage(chosen(), args.what.by(), days, &zone);
     if args.json {

@@ -136,6 +136,8 @@ pub enum EventNote {
     Asked(i64),
     /// When the activity that this event begins was over, in microseconds since the epoch.
     Until(i64),
+    /// From when to when the agent waited for a person's approval, in microseconds since the epoch.
+    Approval(i64, i64),
 }
 
 /// The content of a decision event.

@@ -129,6 +129,8 @@ pub struct Manifest {
     pub child_ids: Vec<Box<str>>,
     /// Whether the recorded totals of the run include its child runs.
     pub totals_with_children: bool,
+    /// Whether the recorded cost includes that of the child runs.
+    pub cost_with_children: bool,
     /// The tokens by kind, if recorded for the run as a whole.
     pub usage: Usage,
     /// The number of model replies, as counted by the run itself.

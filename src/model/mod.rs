@@ -9,6 +9,7 @@
 mod call;
 pub mod end;
 pub mod event;
+pub mod failure;
 mod fate;
 mod files;
 mod fingerprint;

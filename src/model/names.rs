@@ -16,11 +16,17 @@ const MAX_NAME_BYTES: usize = 256;
 /// The text of every name beyond the first 20,000.
 pub const OVERFLOW: &str = "(too many distinct names)";
 
+/// The most distinct messages among the names. A run with many errors must not use up the names of
+/// its tools.
+const MAX_MESSAGES: usize = 2_000;
+
 /// The names of one run, in order of appearance.
 #[derive(Debug, Clone, Default)]
 pub struct Names {
     list: Vec<Box<str>>,
     by_name: HashMap<Box<str>, Symbol>,
+    /// The number of names that were first seen as messages.
+    messages: usize,
 }
 
 impl Names {
@@ -43,6 +49,17 @@ impl Names {
         let symbol = Symbol(u16::try_from(self.list.len() + 1).unwrap_or(u16::MAX));
         self.list.push(name.into());
         self.by_name.insert(name.into(), symbol);
+        symbol
+    }
+
+    /// Returns the symbol of a message. Reads as [`OVERFLOW`] after 2,000 distinct ones.
+    pub(crate) fn intern_message(&mut self, message: &str) -> Symbol {
+        if self.messages >= MAX_MESSAGES && self.find(message).is_none() {
+            return Symbol(u16::MAX);
+        }
+        let known = self.list.len();
+        let symbol = self.intern(message);
+        self.messages += usize::from(self.list.len() > known);
         symbol
     }
 

@@ -6,10 +6,11 @@ use jiff::tz::TimeZone;
 use tokio::sync::{Semaphore, watch};
 
 use crate::analysis::format::visible_line;
-use crate::live::Library;
+use crate::analysis::query::{Clock, Query};
+use crate::live::{Editor, Library};
 use crate::page::error::WebError;
 use crate::page::runs::saved::SavedViews;
-use crate::page::shell::{NavItem, Shell};
+use crate::page::shell::{NavItem, Shell, now};
 use crate::page::turns::{Turn, Turns};
 use crate::page::{edits, jobs, run, search, sweep};
 
@@ -55,6 +56,8 @@ pub struct AppState {
     pub(crate) edits: Arc<edits::recent::Found>,
     /// The saved views of the run table.
     pub(crate) views: SavedViews,
+    /// The editor that pages link files to. `None` if other machines can reach the board.
+    pub(crate) editor: Option<Arc<Editor>>,
     /// True once the server is to stop, which ends all streams.
     pub(crate) stopping: watch::Receiver<bool>,
 }
@@ -99,6 +102,7 @@ impl AppState {
             lists,
             edits: Arc::default(),
             views: SavedViews::default(),
+            editor: None,
             stopping,
         }
     }
@@ -107,6 +111,16 @@ impl AppState {
     /// read.
     pub(crate) async fn walk(&self) -> Result<Turn, WebError> {
         self.walks.take().await
+    }
+
+    /// Parses a query whose dates are those of the current time in the board's zone.
+    pub(crate) fn query(&self, text: &str) -> Query {
+        Query::parse_at(text, &self.clock())
+    }
+
+    /// Returns a clock with the current time in the board's zone.
+    pub(crate) fn clock(&self) -> Clock {
+        Clock::at(now(), &self.zone)
     }
 
     /// Returns the roots as the user typed them.

@@ -12,9 +12,11 @@ use crate::analysis::format;
 use crate::analysis::summary::Summary;
 use crate::analysis::timing::Begins;
 use crate::analysis::timing::own_start;
+use crate::live::Editor;
 use crate::model::time::Stamp;
 use crate::model::{Index, Lines, RunKey};
 use crate::page::part::href;
+use crate::page::part::sign::Link;
 use crate::page::part::svg::PhaseClass;
 use crate::page::part::text::{Line, one_line};
 use crate::page::shell::Status;
@@ -32,6 +34,15 @@ pub(crate) fn name(summary: &Summary) -> String {
     }
 }
 
+/// Returns what the page of another run calls a run: the title of a session, shortened, or the name
+/// of its directory.
+pub(crate) fn name_of_related(summary: &Summary) -> String {
+    match summary.session_title() {
+        Some(title) => one_line(title, TITLE_CHARS).0,
+        None => summary.key.name().to_owned(),
+    }
+}
+
 /// A view of a run for the pages.
 #[derive(Clone, Copy)]
 pub(crate) struct RunView<'a> {
@@ -46,6 +57,8 @@ pub(crate) struct RunView<'a> {
     pub related_runs: &'a dyn Fn() -> Vec<RelatedRun>,
     /// The time zone for clock times.
     pub zone: &'a TimeZone,
+    /// The editor that files are linked to.
+    pub editor: Option<&'a Editor>,
 }
 
 /// A run related to this one.
@@ -86,6 +99,7 @@ impl<'a> RunView<'a> {
             index,
             lines,
             related_runs: &Vec::new,
+            editor: None,
             ..*self
         }
     }
@@ -188,6 +202,20 @@ impl RunView<'_> {
             .map_or_else(Line::default, |(at, zero)| format::offset(at - zero).into())
     }
 
+    /// Returns the address that opens a file of the run in the editor. `None` without an editor, and
+    /// for paths that aren't files within the run's working directory now.
+    pub(crate) fn in_editor(&self, path: &str, line: Option<usize>) -> Option<String> {
+        let project = self.summary.project.as_deref()?;
+        self.editor?.address(path, project, line)
+    }
+
+    /// Links the first file and line that an error names to the editor: `Open src/a.rs:10`.
+    pub(crate) fn error_in_editor(&self, error: &str) -> Option<Link> {
+        let project = self.summary.project.as_deref()?;
+        let place = self.editor?.place_in(error, project)?;
+        Some(Link::new(format!("Open {}", place.words), place.address))
+    }
+
     /// Formats a time in RFC 3339 for `datetime`.
     pub(crate) fn iso(&self, micros: i64) -> String {
         self.clock(micros)
@@ -198,6 +226,22 @@ impl RunView<'_> {
     pub(crate) fn exact(&self, micros: i64) -> String {
         self.clock(micros)
             .map_or_else(String::new, |clock| clock.title)
+    }
+
+    /// Formats a time with its date and zone, and in UTC if that's another zone: `22 Feb 2026,
+    /// 09:15:02.123 (+01:00) · 08:15:02 UTC`.
+    pub(crate) fn with_utc(&self, micros: i64) -> String {
+        let stamp = Stamp {
+            micros,
+            zoned: true,
+        };
+        let local = self.exact(micros);
+        match format::clock(stamp, &TimeZone::UTC) {
+            Some(utc) if self.time_of_day(micros) != utc.text => {
+                format!("{local} · {} UTC", utc.text)
+            }
+            _ => local,
+        }
     }
 
     /// Formats the time of day: `09:15:02`.

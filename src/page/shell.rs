@@ -59,6 +59,9 @@ pub(crate) enum NavItem {
     WhatIf,
     Edits,
     Usage,
+    Overview,
+    Failures,
+    Experiments,
     /// No item, as on an error page.
     #[default]
     None,
@@ -111,6 +114,7 @@ const fn link(
 #[rustfmt::skip]
 pub(crate) const NAV: &[NavLink] = &[
     link(NavItem::Runs, "Runs", "the run table", "/", "r"),
+    link(NavItem::Overview, "Overview", "what changed, and totals", href::OVERVIEW, "o"),
     link(NavItem::Usage, "Usage", "tokens and cost", "/usage", "u"),
     link(NavItem::Compare, "Compare", "two runs or more", href::COMPARE, "c"),
 ];
@@ -118,6 +122,8 @@ pub(crate) const NAV: &[NavLink] = &[
 /// The links of the menu *More*.
 #[rustfmt::skip]
 pub(crate) const MORE: &[NavLink] = &[
+    link(NavItem::Failures, "Failures", "what fails again and again", href::FAILURES, "l"),
+    link(NavItem::Experiments, "Experiments", "two sets of runs", "/experiments", "x"),
     link(NavItem::Scores, "Scores", "of several runs", "/scores", "s"),
     link(NavItem::WhatIf, "What-if", "other stop rules on all runs", "/whatif", "w"),
     link(NavItem::Edits, "Recent edits", "files that agents changed", href::EDITS, "e"),

@@ -78,6 +78,7 @@ impl Recorded {
             stale: None,
             related_runs: &Vec::new,
             zone: &self.zone,
+            editor: None,
         }
     }
 }

@@ -8,6 +8,8 @@ use jiff::Timestamp;
 use jiff::civil::Date;
 
 use crate::analysis::format::{self, MISSING, count, counted};
+use crate::analysis::kinds::KindRow;
+use crate::analysis::many::{last_part, relative};
 use crate::analysis::query::{Ignored, Query};
 use crate::analysis::summary::Summary;
 use crate::analysis::usage::{By, Days, Usage, Used, usage};
@@ -28,7 +30,7 @@ const DEFAULT_LIMIT: usize = 1_000;
 /// Models listed below a row, at most.
 const MAX_MODELS: usize = 12;
 /// A period, and the number of its days. `all` has no limit.
-const PERIODS: [(&str, &str, Option<i32>); 5] = [
+pub(crate) const PERIODS: [(&str, &str, Option<i32>); 5] = [
     ("today", "Today", Some(1)),
     ("7d", "7 days", Some(7)),
     ("30d", "30 days", Some(30)),
@@ -54,7 +56,7 @@ pub(crate) async fn page(State(state): State<AppState>, params: Params) -> Answe
             Some(own) => own,
             None => last.map_or(Days::default(), |days| Days::last(days, today)),
         };
-        let parsed = Query::parse(&query);
+        let parsed = state.query(&query);
         let (runs, _) = listed(&state, &parsed);
         let of = |by, days| usage(chosen(&runs, &parsed), by, days, &state.zone);
         let report = of(by, days).limited(by, MAX_ROWS);
@@ -96,7 +98,7 @@ pub(crate) async fn api(State(state): State<AppState>, params: Params) -> Answer
     let days = days(&params)?.unwrap_or_default();
     let limit = params.limit(DEFAULT_LIMIT)?;
     blocking(move || {
-        let query = Query::parse(params.text("q"));
+        let query = state.query(params.text("q"));
         let (runs, _) = listed(&state, &query);
         let report = usage(chosen(&runs, &query), by, days, &state.zone);
         json(&report.limited(by, limit))
@@ -106,7 +108,7 @@ pub(crate) async fn api(State(state): State<AppState>, params: Params) -> Answer
 }
 
 /// Iterates over the runs that a query selects.
-fn chosen<'a>(runs: &'a [Listed], query: &'a Query) -> impl Iterator<Item = &'a Summary> {
+fn chosen<'a>(runs: &'a [Listed], query: &'a Query) -> impl Iterator<Item = &'a Summary> + Clone {
     let runs = runs.iter().map(|listed| &*listed.summary);
     runs.filter(|run| query.matches(*run))
 }
@@ -120,7 +122,7 @@ fn by(params: &Params) -> Result<By, WebError> {
     }
 }
 
-fn period(text: &str) -> Result<&'static str, WebError> {
+pub(crate) fn period(text: &str) -> Result<&'static str, WebError> {
     let known = PERIODS.iter().find(|(name, ..)| *name == text);
     known.map(|(name, ..)| *name).ok_or_else(|| {
         let names: Vec<&str> = PERIODS.iter().map(|(name, ..)| *name).collect();
@@ -130,7 +132,7 @@ fn period(text: &str) -> Result<&'static str, WebError> {
 }
 
 /// Returns the days in the address, if it names any.
-fn days(params: &Params) -> Result<Option<Days>, WebError> {
+pub(crate) fn days(params: &Params) -> Result<Option<Days>, WebError> {
     let day = |name: &str| match params.text(name) {
         "" => Ok(None),
         text => text.parse().map(Some).map_err(|_| {
@@ -145,7 +147,7 @@ fn days(params: &Params) -> Result<Option<Days>, WebError> {
     Ok(Some(days).filter(|days| *days != Days::default()))
 }
 
-fn today(state: &AppState) -> Date {
+pub(crate) fn today(state: &AppState) -> Date {
     Timestamp::from_microsecond(now())
         .unwrap_or_default()
         .to_zoned(state.zone.clone())
@@ -200,6 +202,18 @@ struct Cells {
     bar: u64,
 }
 
+/// The cells of a row of the table by kind of token.
+struct KindCells {
+    name: &'static str,
+    tokens: String,
+    tokens_share: String,
+    per_million: String,
+    cost: String,
+    cost_share: String,
+    /// The width of the bar in percent.
+    bar: u64,
+}
+
 impl View {
     /// Returns the answer in a sentence: `≈$439.32 in 30 days, +67% on the 30 days before.`
     fn answer(&self) -> String {
@@ -242,7 +256,7 @@ impl View {
             "today" => "yesterday".to_owned(),
             _ => format!("the {} before", self.chosen()?.1),
         };
-        Some(format!(", {} on {name}", change(now, before)?))
+        Some(format!(", {} on {name}", relative(now, before)?))
     }
 
     /// Returns the second sentence: where the tokens come from.
@@ -340,7 +354,7 @@ impl View {
             let shown = match (self.by, row.title.as_deref()) {
                 (_, Some(title)) => title.to_owned(),
                 (By::Day | By::Week | By::Month, _) => self.period_name(&row.name),
-                (By::Project, _) => name_of(&row.name),
+                (By::Project, _) => last_part(&row.name).to_owned(),
                 _ => row.name.clone(),
             };
             all.push(Cells {
@@ -421,6 +435,37 @@ impl View {
         href::runs(format!("{} {field}:\"{value}\"", self.query).trim())
     }
 
+    /// Returns the rows of the table by kind of token. Empty if no cost can be divided.
+    fn kinds(&self) -> Vec<KindCells> {
+        let kinds = &self.report.kinds;
+        let is_divided = |kind: &KindRow| kind.kind != "other" && kind.cost > Some(0.0);
+        if !kinds.iter().any(is_divided) {
+            return Vec::new();
+        }
+        let all_tokens = self.report.total.tokens;
+        let all_cost: f64 = kinds.iter().filter_map(|kind| kind.cost).sum();
+        let micros = |usd: f64| (usd * 1e6).round() as u64;
+        let row = |kind: &KindRow| {
+            let about = |usd: Option<f64>| match usd {
+                Some(usd) => format!("≈{}", format::usd(usd)),
+                None => MISSING.to_owned(),
+            };
+            KindCells {
+                name: kind.name(),
+                tokens: format::tokens(kind.tokens),
+                tokens_share: format::percent(kind.tokens, all_tokens),
+                per_million: about(kind.per_million()),
+                cost: about(kind.cost),
+                cost_share: match kind.cost {
+                    Some(cost) => format::percent(micros(cost), micros(all_cost)),
+                    None => MISSING.to_owned(),
+                },
+                bar: bar(kind.cost, all_cost),
+            }
+        };
+        kinds.iter().map(row).collect()
+    }
+
     /// Explains the marks in the table: the mark, and what it means.
     fn key(&self) -> Vec<(&'static str, String)> {
         let mut key = self.report.total.marks();
@@ -445,13 +490,6 @@ impl Days {
     fn has_today(self, today: Date) -> bool {
         self.until.is_none_or(|until| until >= today)
     }
-}
-
-/// Returns the last component of a path.
-fn name_of(path: &str) -> String {
-    let trimmed = path.trim_end_matches(['/', '\\']);
-    let name = trimmed.rsplit(['/', '\\']).next().unwrap_or_default();
-    if name.is_empty() { path } else { name }.to_owned()
 }
 
 fn bar(cost: Option<f64>, most: f64) -> u64 {
@@ -484,18 +522,4 @@ fn cells(name: &str, used: &Used, is_model: bool) -> Cells {
         cost: used.cost_words(),
         bar: 0,
     }
-}
-
-/// Formats a relative change: `+67%`, `×4.2` from three times up.
-fn change(now: f64, before: f64) -> Option<String> {
-    if before <= 0.0 {
-        return None;
-    }
-    let ratio = now / before;
-    Some(if ratio >= 3.0 {
-        format!("×{ratio:.1}")
-    } else {
-        let percent = ((ratio - 1.0) * 100.0).round() as i64;
-        format!("{}%", format::signed(percent))
-    })
 }

@@ -13,6 +13,9 @@ use serde_json::{Map, Value, json};
 
 use crate::analysis::columns::COLUMNS;
 use crate::analysis::compare::ComparedRuns;
+use crate::analysis::experiment::Experiment;
+use crate::analysis::failures::Failures;
+use crate::analysis::many::Overview;
 use crate::analysis::scores::RecordedScores;
 use crate::analysis::state::{History, State};
 use crate::analysis::summary::Summary;
@@ -124,7 +127,10 @@ const ADDRESSES: &[Address] = &[
             ),
             Param(
                 "group",
-                Words(&["project", "task", "parent"]),
+                Words(&[
+                    "day", "week", "model", "status", "stop", "writer", "project", "task", "agent",
+                    "parent",
+                ]),
                 "Groups runs.",
             ),
         ],
@@ -266,6 +272,41 @@ const ADDRESSES: &[Address] = &[
             LIMIT,
         ],
         gives: Gives::Json(of::<Usage>),
+    },
+    Address {
+        path: "/api/overview",
+        about: "Get an overview of runs: the finding, totals, and runs by day, model, task, hour, stop reason, tool and project",
+        query: &[
+            QUERY,
+            Param("since", Text, "The first day, `YYYY-MM-DD`."),
+            Param("until", Text, "The last day, `YYYY-MM-DD`."),
+        ],
+        gives: Gives::Json(of::<Overview>),
+    },
+    Address {
+        path: "/api/failures",
+        about: "Get what failed in runs by message: how many runs and steps, how many runs it ended, and what happened next",
+        query: &[QUERY, LIMIT],
+        gives: Gives::Json(of::<Failures>),
+    },
+    Address {
+        path: "/api/experiments",
+        about: "Compare two sets of runs: success, scores, tokens, cost and time, task by task",
+        query: &[
+            Param("a", Needed, "Selects the runs of the first set."),
+            Param("b", Needed, "Selects the runs of the second set."),
+            Param(
+                "by",
+                Words(&["task", "nothing"]),
+                "Which runs belong together.",
+            ),
+            Param(
+                "success",
+                Text,
+                "What counts as a success: `recorded` (the default), `finished`, or a critic's last score, such as `tests>=1`.",
+            ),
+        ],
+        gives: Gives::Json(of::<Experiment>),
     },
     Address {
         path: "/api/search",

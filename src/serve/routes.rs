@@ -7,8 +7,8 @@ use axum::routing::get;
 use super::{backpressure, events, health, openapi, statics};
 use crate::page::app::AppState;
 use crate::page::{
-    compare, edits, error_page, export, extract, jump, keys, replay, run, runs, scores, search,
-    state, step, sweep, usage, whatif,
+    compare, edits, error_page, experiment, export, extract, failures, jump, keys, overview,
+    replay, run, runs, scores, search, state, step, sweep, usage, whatif,
 };
 
 /// Routes for all callers, without admission checks.
@@ -26,6 +26,10 @@ pub(super) fn answers(state: AppState) -> Router {
         .route("/live/whatif", get(sweep::part))
         .route("/search", get(search::page))
         .route("/usage", get(usage::page))
+        .route("/overview", get(overview::page))
+        .route("/live/overview", get(overview::part))
+        .route("/failures", get(failures::page))
+        .route("/experiments", get(experiment::page))
         .route("/live/search", get(search::part))
         .route("/scores", get(scores::handler::several))
         .route("/keys", get(keys::page))
@@ -53,6 +57,10 @@ pub(super) fn answers(state: AppState) -> Router {
             "/runs/{key}/transcript/part",
             get(run::handler::transcript_part),
         )
+        .route(
+            "/runs/{key}/transcript/found",
+            get(run::handler::transcript_found),
+        )
         .route("/runs/{key}/steps/{n}", get(run::handler::step))
         .route("/runs/{key}/steps/{n}/part", get(run::handler::step_part))
         .route("/runs/{key}/steps/{n}/value", get(run::source::step_value))
@@ -79,6 +87,9 @@ pub(super) fn answers(state: AppState) -> Router {
         .route("/whatif", get(sweep::api))
         .route("/search", get(search::api))
         .route("/usage", get(usage::api))
+        .route("/overview", get(overview::api))
+        .route("/failures", get(failures::api))
+        .route("/experiments", get(experiment::api))
         .route("/jump", get(jump::api))
         .route("/edits", get(edits::api))
         .route("/complete", get(runs::complete::api))

@@ -3,6 +3,7 @@
 //!
 //! The copy is deleted with the value. The run directory itself is only read.
 
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, BufWriter, Read as _, Write};
 
@@ -37,64 +38,21 @@ impl RedactedRun {
     /// # Errors
     /// Fails if the files can't be read, or the copy can't be written.
     pub fn of(dir: &RunDir) -> io::Result<Self> {
-        // The manifest is read once and before the files, so that everything it says about them is
-        // already written.
-        let manifest = dir.read_all(TraceFile::Manifest, MAX_MANIFEST_BYTES).ok();
-        // A document is blanked as a whole, whatever its lines are.
-        let is_document = dir.is_document();
-        let there = || {
-            dir.line_files()
-                .iter()
-                .copied()
-                .filter(|file| dir.stat(*file).is_ok())
-        };
-        let documents: Vec<(TraceFile, Vec<u8>)> = there()
-            .filter(|_| is_document && !dir.is_files())
-            .map(|file| Ok((file, dir.read_all(file, MAX_DOCUMENT_BYTES)?)))
-            .collect::<io::Result<_>>()?;
-        // Opened once for both passes. The run may continue, and neither pass reads beyond these
-        // lengths.
-        let files: Vec<(TraceFile, (Content, u64))> = there()
-            .filter(|_| !is_document)
-            .map(|file| {
-                dir.open(file, Patience::Wait)
-                    .map(|(opened, stamp)| (file, (opened, stamp.size)))
-            })
-            .collect::<io::Result<_>>()?;
-        let records = dir.record_files()?;
-        let mut search = Search::default();
-        documents.iter().for_each(|(_, text)| search.read(text));
-        for (_, text) in dir.each_record(&records) {
-            search.read(&text?);
-        }
-        manifest.iter().for_each(|text| search.read(text));
-        for (_, (opened, len)) in &files {
-            each_line(
-                &mut BufReader::new(opened.reader().take(*len)),
-                &mut |line, _| {
-                    search.read(line);
-                    Ok(())
-                },
-            )?;
-        }
-        let secrets = search.end();
+        let sources = Sources::open(dir)?;
+        let secrets = sources.secrets(dir, u64::MAX)?;
         let temp = tempfile::tempdir()?;
         let copy = dir.at(temp.path());
-        let whole = manifest
-            .map(|text| (TraceFile::Manifest, text))
-            .into_iter()
-            .chain(documents);
-        for (file, text) in whole {
+        sources.each_whole(&mut |file, text| {
             let path = copy.file(file);
             path.parent().map(std::fs::create_dir_all).transpose()?;
-            std::fs::write(path, secrets.blank(&text))?;
-        }
-        for (name, text) in dir.each_record(&records) {
+            std::fs::write(path, secrets.blank(text))
+        })?;
+        for (name, text) in dir.each_record(&sources.records) {
             let below = copy.file(TraceFile::Events);
             std::fs::create_dir_all(&below)?;
             std::fs::write(below.join(name), secrets.blank(&text?))?;
         }
-        for (file, (opened, len)) in &files {
+        for (file, (opened, len)) in &sources.files {
             let mut out = BufWriter::new(File::create(copy.file(*file))?);
             let mut input = BufReader::new(opened.reader().take(*len));
             each_line(&mut input, &mut |line, ended| {
@@ -125,6 +83,134 @@ impl RedactedRun {
     /// Returns a few of the blanked values of each kind.
     pub fn samples(&self) -> &[Sample] {
         &self.samples
+    }
+}
+
+/// The values that a copy of a run would blank.
+#[derive(Debug)]
+pub struct RedactionPreview {
+    /// How many there are.
+    pub blanked: Blanked,
+    /// A few of each kind.
+    pub samples: Vec<Sample>,
+    /// Whether the whole run was searched.
+    pub is_whole: bool,
+}
+
+impl RedactionPreview {
+    /// Searches the run in `dir`, at most about `max` bytes of it. Copies nothing.
+    ///
+    /// # Errors
+    /// Fails if the files can't be read.
+    pub fn of(dir: &RunDir, max: u64) -> io::Result<Self> {
+        let sources = Sources::open(dir)?;
+        let secrets = sources.secrets(dir, max)?;
+        let is_whole = sources.each(dir, max, &mut |text| {
+            secrets.blank(text);
+        })?;
+        Ok(Self {
+            blanked: secrets.blanked(),
+            samples: secrets.samples().to_vec(),
+            is_whole,
+        })
+    }
+}
+
+/// The opened files of a run. They are read twice: for their secrets, and to blank these.
+struct Sources {
+    /// The manifest, or the documents.
+    whole: Vec<(TraceFile, Vec<u8>)>,
+    records: Vec<OsString>,
+    files: Vec<(TraceFile, (Content, u64))>,
+}
+
+impl Sources {
+    fn open(dir: &RunDir) -> io::Result<Self> {
+        // The manifest is read once and before the files, so that everything it says about them is
+        // already written.
+        let manifest = dir.read_all(TraceFile::Manifest, MAX_MANIFEST_BYTES).ok();
+        // A document is blanked as a whole, whatever its lines are.
+        let is_document = dir.is_document();
+        let there = || {
+            dir.line_files()
+                .iter()
+                .copied()
+                .filter(|file| dir.stat(*file).is_ok())
+        };
+        let documents: Vec<(TraceFile, Vec<u8>)> = there()
+            .filter(|_| is_document && !dir.is_files())
+            .map(|file| Ok((file, dir.read_all(file, MAX_DOCUMENT_BYTES)?)))
+            .collect::<io::Result<_>>()?;
+        // Opened once for both passes. The run may continue, and neither pass reads beyond these
+        // lengths.
+        let files: Vec<(TraceFile, (Content, u64))> = there()
+            .filter(|_| !is_document)
+            .map(|file| {
+                dir.open(file, Patience::Wait)
+                    .map(|(opened, stamp)| (file, (opened, stamp.size)))
+            })
+            .collect::<io::Result<_>>()?;
+        let manifest = manifest.map(|text| (TraceFile::Manifest, text));
+        Ok(Self {
+            whole: manifest.into_iter().chain(documents).collect(),
+            records: dir.record_files()?,
+            files,
+        })
+    }
+
+    /// Finds the secrets in at most about `max` bytes.
+    fn secrets(&self, dir: &RunDir, max: u64) -> io::Result<Secrets> {
+        let mut search = Search::default();
+        self.each(dir, max, &mut |text| search.read(text))?;
+        Ok(search.end())
+    }
+
+    fn each_whole(
+        &self,
+        on_text: &mut dyn FnMut(TraceFile, &[u8]) -> io::Result<()>,
+    ) -> io::Result<()> {
+        let mut whole = self.whole.iter();
+        whole.try_for_each(|(file, text)| on_text(*file, text))
+    }
+
+    /// Passes on the documents, records and lines of a run, at most about `max` bytes of them.
+    /// Returns whether that was all.
+    fn each(&self, dir: &RunDir, max: u64, on_text: &mut dyn FnMut(&[u8])) -> io::Result<bool> {
+        let mut left = max;
+        let mut take = |text: &[u8]| {
+            let is_read = left > 0;
+            left = left.saturating_sub(text.len() as u64);
+            if is_read {
+                on_text(text);
+            }
+            is_read
+        };
+        let mut is_whole = true;
+        for (_, text) in &self.whole {
+            is_whole &= take(text);
+        }
+        for (_, text) in dir.each_record(&self.records) {
+            is_whole &= take(&text?);
+            if !is_whole {
+                return Ok(false);
+            }
+        }
+        for (_, (opened, len)) in &self.files {
+            let mut input = BufReader::new(opened.reader().take(*len));
+            let mut is_enough = false;
+            let read = each_line(&mut input, &mut |line, _| {
+                is_enough = !take(line);
+                match is_enough {
+                    true => Err(io::Error::other("enough")),
+                    false => Ok(()),
+                }
+            });
+            if is_enough {
+                return Ok(false);
+            }
+            read?;
+        }
+        Ok(is_whole)
     }
 }
 
@@ -204,6 +290,23 @@ mod tests {
         let run = RedactedRun::of(dir).unwrap();
         let text = std::fs::read_to_string(run.dir.file(TraceFile::Steps)).unwrap();
         (run, text)
+    }
+
+    #[test]
+    fn a_preview_finds_what_a_copy_blanks_and_is_bounded() {
+        let temp = tempfile::tempdir().unwrap();
+        let dir = RunDir::alone(temp.path());
+        let line = "{\"step_id\": 0, \"password\": \"swordfish\"}\n";
+        std::fs::write(dir.file(TraceFile::Steps), line.repeat(3)).unwrap();
+        let found = |max| {
+            let preview = RedactionPreview::of(&dir, max).unwrap();
+            (preview.blanked.found(), preview.is_whole)
+        };
+        let copy = RedactedRun::of(&dir).unwrap();
+        assert_eq!(found(u64::MAX), (copy.blanked().found(), true));
+        assert_eq!(found(u64::MAX), (3, true));
+        assert_eq!(found(10), (1, false));
+        assert_eq!(found(0), (0, false));
     }
 
     #[test]

@@ -130,6 +130,34 @@ fn what_the_reader_does_survives_an_update() {
 }
 
 #[test]
+fn an_open_share_form_keeps_its_findings_while_the_run_grows() {
+    let (site, mut writer, page) = Site::live(3);
+    writer.step("ask ann@ledger.dev");
+    page.goto(&site.url("/runs/live?step=1"));
+    page.wait(
+        "document.readyState === 'complete' && document.querySelector('#step-3') && window.htmx",
+    );
+    page.click("#share > summary");
+    page.wait("document.querySelector('#share[open] #sheet table')");
+    let found = "document.querySelector('#share[open] #sheet .shc')?.innerText";
+    let before = page.eval(found);
+    assert!(
+        before
+            .as_str()
+            .is_some_and(|found| found.contains("ann@ledger.dev")),
+        "{before}"
+    );
+    page.click("#sheet input[name=as][value=markdown]");
+    for n in 4..7 {
+        writer.step(&format!("result {n}"));
+        page.wait(&format!("document.querySelector('#step-{n}')"));
+    }
+    assert_eq!(page.eval(found), before);
+    assert_eq!(page.eval("sheet.elements.as.value"), "markdown");
+    assert_eq!(page.complaints(), Vec::<String>::new());
+}
+
+#[test]
 fn follow_mode_shows_the_newest_step_until_the_reader_stays() {
     let (_site, mut writer, page) = Site::live(2);
     writer.step("followed");

@@ -53,6 +53,8 @@ const KINDS: &[&str] = &[
     "/whatif?sweep=max_steps&values=1..9",
     "/search?q=script&in=steps%3Cmany",
     "/edits",
+    "/overview?period=all",
+    "/experiments?a=status%3Aanswered&b=-status%3Aanswered&by=nothing&success=finished",
     "/views?q=status%3Aerror&cols=cost",
 ];
 
@@ -99,6 +101,9 @@ const MORE: &[&str] = &[
     "/search",
     "/search?q=nothing-says-so",
     "/edits?q=steps%3Cmany&file=nothing-is-called-so",
+    "/experiments",
+    "/experiments?a=steps%3Cmany&b=stop%3Afinal",
+    "/experiments?a=nothing-is-called-so&b=stop%3Afinal",
     "/views?q=steps%3Cmany",
 ];
 
@@ -253,9 +258,16 @@ fn nothing_in_a_hostile_run_runs_or_hides() {
         "/?group=task",
         "/scores",
         "/search?q=pwned",
+        "/failures",
+        "/failures?q=%3Cscript%3E&where=%22%3E",
     ]
     .map(str::to_owned)
     .to_vec();
+    let failures = site.board.json("/api/failures")["failures"].clone();
+    for failure in failures.as_array().into_iter().flatten().take(times(2, 50)) {
+        let id = failure["id"].as_str().unwrap_or_default();
+        pages.push(format!("/failures?open={id}"));
+    }
     for way in [
         "/scores?run={0}&run={1}",
         "/compare?a={0}",

@@ -181,6 +181,29 @@ fn playing_stops_at_a_breakpoint_and_says_so_and_then_goes_on_to_the_end() {
 }
 
 #[test]
+fn space_opens_what_the_keyboard_is_on_and_plays_otherwise() {
+    let (_site, page) = open("/runs/q060_handoff/replay?step=1&event=1");
+    let menu = "document.querySelector('details.menu')";
+    let plays = "document.querySelector('[data-play]').ariaPressed === 'true'";
+    page.press("n");
+    at(&page, "1", 2);
+    page.eval(&format!("{menu}.querySelector('summary').focus()"));
+    page.press(" ");
+    page.wait(&format!("{menu}.open"));
+    assert_eq!(page.eval(plays), false, "the key clicked the summary");
+    page.press(" ");
+    page.wait(&format!("!{menu}.open"));
+    assert_eq!(page.eval(plays), false);
+    // Whoever clicked it with the mouse hasn't the keyboard on it.
+    page.click("details.menu > summary");
+    page.wait(&format!("{menu}.open"));
+    page.press(" ");
+    page.wait(plays);
+    assert_eq!(page.eval("window.here"), true, "the page wasn't reloaded");
+    assert_eq!(page.complaints(), Vec::<String>::new());
+}
+
+#[test]
 fn playing_pauses_and_the_clocks_are_kept_in_the_address() {
     let (_site, page) = open("/runs/q060_handoff/replay?step=0&speed=0.5");
     page.click("[data-play]");

@@ -147,9 +147,8 @@ fn a_text_is_found_and_its_steps_are_walked() {
     page.press("/");
     page.insert("part15");
     page.press("Enter");
-    page.wait("document.querySelector('#found')");
     // 15, 150 to 158, and 1500 to 1598 without the last step of each turn.
-    assert_eq!(page.text("#found"), "105 steps");
+    page.wait("document.querySelector('#found')?.textContent === '1 of 105 steps'");
     wait_for(&page, 15);
     assert!(
         page.location().contains("find=part15"),
@@ -168,6 +167,28 @@ fn a_text_is_found_and_its_steps_are_walked() {
         page.press(key);
         wait_for(&page, step);
     }
+    // While the user types, the field keeps the focus.
+    page.press("/");
+    page.insert("part777");
+    page.wait("document.querySelector('#found').textContent === '1 of 1 step'");
+    wait_for(&page, 777);
+    assert_eq!(page.eval("document.activeElement.name"), "find");
+    assert_eq!(page.complaints(), Vec::<String>::new());
+}
+
+#[test]
+fn enter_opens_the_calls_of_the_step_that_keys_moved_to() {
+    let site = session(40);
+    let page = site.open(PAGE);
+    page.wait("document.readyState === 'complete'");
+    page.press("j");
+    wait_for(&page, 1);
+    let open = "document.querySelectorAll('#t1 details.tool[open]').length";
+    assert_eq!(page.eval(open), 0);
+    page.press("Enter");
+    page.wait(&format!("{open} === 1"));
+    page.press("Enter");
+    page.wait(&format!("{open} === 0"));
     assert_eq!(page.complaints(), Vec::<String>::new());
 }
 

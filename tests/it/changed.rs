@@ -270,3 +270,48 @@ fn the_copied_patch_turns_the_first_version_into_the_last() {
     assert_eq!(found["matched"], 1);
     assert_eq!(board.json("/api/runs?q=file:b.txt")["matched"], 0);
 }
+
+#[test]
+fn files_open_in_the_editor_only_if_the_settings_say_so() {
+    let dir = tempfile::tempdir().unwrap();
+    let project = fs::canonicalize(dir.path()).unwrap().join("ledger");
+    let runs = dir.path().join("runs");
+    fs::create_dir_all(&project).unwrap();
+    fs::create_dir_all(&runs).unwrap();
+    fs::write(project.join("split.py"), "x\n").unwrap();
+    let session =
+        "sample_runs/tools/claude-code/-home-me-ledger/5f0c7a52-6d0e-4a53-9b0c-0f6f2b3f1a01.jsonl";
+    let text = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(session)).unwrap();
+    let text = text
+        .replace("/home/me/ledger", project.to_str().unwrap())
+        .replace("AssertionError: 99 != 100", "split.py:2: error: 99 != 100");
+    fs::write(runs.join("s.jsonl"), text).unwrap();
+    let config = dir.path().join("config.toml");
+    fs::write(&config, "editor = \"zed\"\n").unwrap();
+    let pages = |board: &Board| {
+        board.until_read();
+        let paths = ["?tab=files", "?step=1", "?tab=timeline"];
+        paths.map(|path| board.get(&format!("/runs/s.jsonl{path}")).text().to_owned())
+    };
+    let config = config.to_str().unwrap();
+    let board = Board::serve_with(&runs, 0, &["--config", config]);
+    let [files, step, _] = pages(&board);
+    let opens = |line: usize| format!("href=\"zed://file{}/split.py:{line}\"", project.display());
+    assert!(
+        files.contains(&opens(1)) && files.contains(&opens(2)),
+        "{files}"
+    );
+    assert!(step.contains(&opens(2)), "{step}");
+    fs::remove_file(project.join("split.py")).unwrap();
+    assert!(
+        pages(&board).iter().all(|page| !page.contains("zed:")),
+        "the file is gone"
+    );
+    fs::write(project.join("split.py"), "x\n").unwrap();
+    let plain = Board::serve(&runs);
+    assert!(
+        pages(&plain)
+            .iter()
+            .all(|page| !page.contains("split.py:2\""))
+    );
+}

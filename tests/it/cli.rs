@@ -197,6 +197,8 @@ fn help_of_every_command() {
       export       Export a run as a self-contained HTML page, an ATIF trajectory, or an OpenTelemetry trace
       table        Print runs or steps as rows for DuckDB, ClickHouse, Spark and others, or keep them as files in a directory
       usage        Print the tokens and the cost of runs, by day, week, month, run, model or project
+      overview     Print what changed, and totals by model, task, stop reason, tool and project
+      experiment   Compare two sets of runs: which solves more tasks, at what cost
       demo         Write demo runs: recorded agents, one for every way a run can end
       mcp          Serve runs to coding agents over the Model Context Protocol on stdin and stdout
       run          Run an agent described by a file and record it; exits with 1 if it doesn't complete
@@ -244,18 +246,22 @@ fn help_of_every_command() {
       [QUERY]  Show only matching runs; quote the query: 'steps>5 -stop:final'
 
     Options:
-          --sort <FIELD>   Sort by one of the fields below; a leading `-` reverses the order [default: updated]
-          --group <FIELD>  Group runs by task, log, parent or project, with totals
-          --csv            Print CSV with all fields of the JSON, in the order of the list
-          --json           Print one JSON document
-          --config <FILE>  Settings file, in TOML [default: ~/.config/board/config.toml]
-          --prices <FILE>  Model prices per million tokens, in TOML or JSON, to estimate unrecorded costs. They win over the built-in list prices
-          --no-prices      Don't estimate unrecorded costs
-      -h, --help           Print help
+          --since <YYYY-MM-DD>  The first day
+          --until <YYYY-MM-DD>  The last day
+          --sort <FIELD>        Sort by one of the fields below; a leading `-` reverses the order [default: updated]
+          --group <BY>          Group runs, with totals: by day, week, model, status, stop, writer, project, task, log, agent or parent
+          --csv                 Print CSV with all fields of the JSON, in the order of the list
+          --json                Print one JSON document
+          --config <FILE>       Settings file, in TOML [default: ~/.config/board/config.toml]
+          --prices <FILE>       Model prices per million tokens, in TOML or JSON, to estimate unrecorded costs. They win over the built-in list prices
+          --no-prices           Don't estimate unrecorded costs
+      -h, --help                Print help
 
     A query is words and terms, all of which must match:
       stop:final,success  outcome:failed  liveness:running  tool:run_tests  model:qwen  critic:retry
-      steps>5  score<0.5  duration>2m  tokens:1k..20k  started:2026-02-22  err:true  -term  "two words"
+      steps>5  score<0.5  duration>2m  tokens:1k..20k  err:true  -term  "two words"
+      started:2026-02-22  started:2026-02-01..2026-02-28  updated>7d  weekday:mon..fri  hour:9..17
+      cost:none  -model:none  (not recorded, recorded)
     Fields:
       run                The run's key: its path below the root (JSON: key)
       path               Where its files are
@@ -322,10 +328,12 @@ fn help_of_every_command() {
       tool               The names of the tools that it called (not in JSON)
       file               The paths of files that it edited, as far as the trace records them (not in JSON)
       err                Whether a step has an error (not in JSON)
+      weekday            The day of the week on which it started, in your time zone: mon..fri, sat (not in JSON)
+      hour               The hour at which it started, in your time zone: 0 to 23, 9..17, 22..4 (not in JSON)
       state.KEY changed  Whether a step changed the key of the state
     Fields that don't work with --sort:
       path verdict verdict_second tokens_estimated critic models task target partial also_at copies_say
-      agent tool file err state.KEY
+      agent tool file err weekday hour state.KEY
     "#);
     insta::assert_snapshot!(help(&["search", "--help"]), @r#"
     Search the text of all runs
@@ -648,6 +656,68 @@ fn json_is_one_document_and_nothing_else() {
         serde_json::from_str::<Value>(&said.stdout)
             .unwrap_or_else(|error| panic!("{args:?}: {error}"));
     }
+}
+
+#[test]
+fn failures_count_each_failed_step_of_the_list_once() {
+    // Of runs that lack records, the list doesn't tell the number of failed steps.
+    let known = "errors>=0";
+    let runs = in_corpus("q060");
+    let list = board(&["list", &runs, known, "--json"]);
+    let list: Value = serde_json::from_str(&list.stdout).unwrap();
+    let failed: u64 = list["runs"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|run| run["duplicate_of"].is_null())
+        .map(|run| run["errors"].as_u64().unwrap())
+        .sum();
+    let said = board(&["failures", &runs, "--query", known, "--json"]);
+    let report: Value = serde_json::from_str(&said.stdout).unwrap();
+    let failures = report["failures"].as_array().unwrap();
+    let sum = |key: &str| -> u64 { failures.iter().map(|one| one[key].as_u64().unwrap()).sum() };
+    let left_out = report["steps_left_out"].as_u64().unwrap();
+    assert!(failed > 10, "{failed}");
+    assert_eq!(sum("steps") + left_out, failed);
+    assert_eq!(report["steps"], failed);
+    assert!(sum("runs_ended") > 0);
+
+    // Each row leads to its runs.
+    for one in failures {
+        let term = format!("{known} failure:{}", one["id"].as_str().unwrap());
+        let said = board(&["list", &runs, &term, "--json"]);
+        let list: Value = serde_json::from_str(&said.stdout).unwrap();
+        assert_eq!(
+            list["runs"].as_array().unwrap().len() as u64,
+            one["runs"].as_u64().unwrap(),
+            "{term}"
+        );
+        let next = one["next"].as_object().unwrap();
+        let next: u64 = next.values().map(|number| number.as_u64().unwrap()).sum();
+        assert!(next >= one["steps"].as_u64().unwrap(), "{one}");
+    }
+    let id = failures[0]["id"].as_str().unwrap();
+    let shown = board(&["failures", &runs, "--show", id]);
+    assert!(
+        shown.stdout.contains("what happened next"),
+        "{}",
+        shown.stdout
+    );
+}
+
+#[test]
+fn failures_refuse_unknown_terms_and_ids() {
+    let runs = in_corpus("q060");
+    fails(&board(&["failures", &runs, "--query", "nonsense:x"]), 2);
+    fails(&board(&["failures", &runs, "--show", "000000000000"]), 3);
+    fails(&board(&["failures", "/nowhere/at/all"]), 3);
+    let none = board(&["failures", &runs, "--query", "run:no-such-run"]);
+    assert_eq!(
+        (none.code, none.stdout.as_str()),
+        (0, "No failures in 0 runs.\n"),
+        "{}",
+        none.stderr
+    );
 }
 
 #[test]

@@ -439,6 +439,7 @@ fn a_terminal_is_told_nothing() {
         String::from_utf8(text).unwrap_or_else(|error| panic!("{args:?}: {error}"))
     };
     nothing_is_obeyed("list", &said(&["list", "."]));
+    nothing_is_obeyed("overview", &said(&["overview", "."]));
     for (nth, place) in places.iter().enumerate() {
         let run = place.to_str().expect("a path that is UTF-8");
         let all = [

@@ -50,9 +50,9 @@ fn runs_are_put_together_in_the_list_and_in_the_api() {
     served.until_read();
     let answer = served.json("/api/runs?group=project&limit=10");
     assert_eq!(answer["groups"][0]["sums"], group["sums"]);
-    assert_eq!(served.get("/api/runs?group=model").status, 400);
-    assert_eq!(served.get("/?group=model").status, 400);
-    assert_eq!(board(&["list", &sessions, "--group", "model"]).code, 2);
+    assert_eq!(served.get("/api/runs?group=colour").status, 400);
+    assert_eq!(served.get("/?group=colour").status, 400);
+    assert_eq!(board(&["list", &sessions, "--group", "colour"]).code, 2);
 }
 
 #[test]

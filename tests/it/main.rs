@@ -67,6 +67,7 @@ mod ends;
 mod engine;
 #[expect(unreachable_pub, reason = "each example is a separate program")]
 mod examples;
+mod experiment;
 #[cfg(unix)]
 mod faults;
 mod format;
@@ -79,6 +80,7 @@ mod list;
 mod live;
 mod mcp;
 mod openapi;
+mod overview;
 mod pages;
 mod props;
 mod reader;

@@ -85,14 +85,21 @@ fn every_answer_has_the_shape_that_is_described() {
     for address in [
         "/api/runs",
         "/api/runs?group=project",
+        "/api/runs?group=week",
+        "/api/overview",
+        "/api/overview?since=2026-01-01&until=2026-12-31",
         "/api/runs?q=nonsense%3A1",
         "/api/whatif",
         "/api/whatif?sweep=max_steps&values=1..4",
+        "/api/failures",
+        "/api/failures?q=model%3Aqwen&limit=1",
         "/api/search?q=the",
         "/api/search",
         "/api/jump?q=why",
         "/api/edits?q=calc&limit=3",
         "/api/complete?q=model%3A",
+        "/api/experiments?a=status%3Aanswered&b=-status%3Aanswered",
+        "/api/experiments?a=none&b=none",
         "/healthz",
         "/api/openapi.json",
         &pair,
@@ -107,6 +114,7 @@ fn every_answer_has_the_shape_that_is_described() {
         "/api/compare",
         "/api/nothing",
         "/api/whatif?rule=x",
+        "/api/experiments?a=x",
     ] {
         let answer = board.get(address);
         assert!(

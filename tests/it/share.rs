@@ -568,3 +568,38 @@ fn a_shared_file_is_redacted_unless_asked_otherwise() {
         assert_eq!(answer.status, status, "{query}");
     }
 }
+
+#[test]
+fn child_runs_are_shared_with_their_run_if_asked_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let case = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cases/r_cc_subagent_fails");
+    copy(&case, dir.path());
+    let board = Board::serve(dir.path());
+    board.until_read();
+    let runs = board.json("/api/runs");
+    let keys = runs["runs"].as_array().unwrap().iter();
+    let keys: Vec<&str> = keys.map(|run| run["key"].as_str().unwrap()).collect();
+    let parent = keys.iter().find(|key| !key.contains("subagents")).unwrap();
+    let at = format!("/runs/{}", parent.replace('/', "%2F"));
+    let form = board.get(&format!("{at}/share"));
+    assert!(form.text().contains("With 1 child run"), "{}", form.text());
+    assert!(form.text().contains("one file, opens anywhere · ≈"));
+    let saved = |query: &str| board.get(&format!("{at}/export?{query}"));
+    let alone = saved("as=markdown");
+    let without = "The steps of 1 child run aren't in this file.";
+    assert!(alone.text().contains(without), "{}", alone.text());
+    let together = saved("as=markdown&children=1");
+    let text = together.text();
+    assert!(text.contains("This file contains 1 child run, after the steps."));
+    assert!(text.contains("Child run 1 of 1"), "{text}");
+    assert!(text.matches("\n## Step 0\n").count() == 2, "{text}");
+    assert!(!text.contains("/home/dev"), "the child run is redacted too");
+    let page = saved("as=html&children=1");
+    let html = page.text();
+    for part in ["id=\"child-1\"", "id=\"child-1-step-0\"", "id=\"step-0\""] {
+        assert_eq!(html.matches(part).count(), 1, "{part}");
+    }
+    assert!(!html.contains("/home/dev"));
+    assert_eq!(saved("as=atif&children=1").status, 400);
+    assert_eq!(saved("as=html&children=2").status, 400);
+}

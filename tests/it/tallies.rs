@@ -335,6 +335,9 @@ proptest! {
             act(dir.path(), deed, &mut next, || follow(&mut reader, &mut index, limit));
             follow(&mut reader, &mut index, limit);
             prop_assert_eq!(kept(&told(&index), index.tally()), walked(&index), "{:?}", deed);
+            let run = told(&index);
+            let failed: usize = run.failures.iter().map(|failure| failure.steps as usize).sum();
+            prop_assert_eq!(failed + run.failures_left_out, run.errors, "{:?}", deed);
             let without_line = (0..index.groups().len()).filter(|at| index.step_of(*at).is_none());
             prop_assert_eq!(index.groups_without_line(), without_line.collect::<Vec<_>>(), "{:?}", deed);
         }

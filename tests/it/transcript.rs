@@ -330,3 +330,116 @@ fn a_folded_error_shows_the_line_that_failed() {
         assert!(page.contains(shown), "{query}: {page}");
     }
 }
+
+/// A reply that calls a tool.
+fn call(n: u64, id: &str, name: &str, input: &Value) -> Value {
+    let content = json!([{"type": "tool_use", "id": id, "name": name, "input": input}]);
+    let message = json!({"id": format!("m{n}"), "role": "assistant", "model": "m", "stop_reason": "tool_use", "content": content});
+    claude(n, "assistant", &message)
+}
+
+#[test]
+fn an_interruption_is_a_line_and_its_call_is_cancelled() {
+    let mut rejected = user(
+        3,
+        &json!([{"type": "tool_result", "tool_use_id": "c", "is_error": true, "content": "The user doesn't want to proceed."}]),
+    );
+    rejected["toolUseResult"] = json!("User rejected tool use");
+    let text = lines(&[
+        user(1, &json!("Go.")),
+        call(2, "c", "Bash", &json!({"command": "make"})),
+        rejected,
+        user(4, &json!("[Request interrupted by user for tool use]")),
+        user(5, &json!("Go on.")),
+        reply(6, "m", 9),
+        user(7, &json!("[Request interrupted by user]")),
+    ]);
+    let (_dir, _board, page) = page("s.jsonl", &text, "?tab=transcript");
+    let (outline, shown) = page.split_once("id=\"transcript\"").unwrap();
+    assert!(outline.contains("1 cancelled"), "{outline}");
+    assert!(!outline.contains("1 failed"), "{outline}");
+    let line = "<p class=\"dv\"><span>Interrupted by the user · Bash was cancelled</span></p>";
+    assert!(shown.contains(line), "{shown}");
+    assert!(shown.find(line) < shown.find("Go on."), "{shown}");
+    // The last one has no call.
+    let last = "<p class=\"dv\"><span>Interrupted by the user</span></p>";
+    assert_eq!(shown.matches(last).count(), 1, "{shown}");
+}
+
+#[test]
+fn a_codex_interruption_names_the_user_if_it_is_recorded() {
+    let at = |n: u64, kind: &str, payload: &Value| json!({"timestamp": format!("2026-01-02T03:04:{n:02}Z"), "type": kind, "payload": payload});
+    let aborted = |reason: &str, by: &str| {
+        let text = lines(&[
+            at(
+                0,
+                "session_meta",
+                &json!({"id": "c", "cwd": "/p", "cli_version": "0.1", "timestamp": "2026-01-02T03:04:00Z"}),
+            ),
+            at(
+                1,
+                "event_msg",
+                &json!({"type": "user_message", "message": "Go."}),
+            ),
+            at(
+                2,
+                "response_item",
+                &json!({"type": "function_call", "call_id": "1", "name": "exec_command", "arguments": "{\"cmd\":\"make\"}"}),
+            ),
+            at(
+                3,
+                "response_item",
+                &json!({"type": "function_call_output", "call_id": "1", "output": by}),
+            ),
+            at(
+                4,
+                "event_msg",
+                &json!({"type": "turn_aborted", "reason": reason}),
+            ),
+        ]);
+        page("rollout-c.jsonl", &text, "?tab=transcript").2
+    };
+    let user = aborted("interrupted", "Wall time: 0.5 seconds\naborted by user");
+    let line = "Interrupted by the user · exec_command was cancelled";
+    assert!(user.contains(line), "{user}");
+    let nobody = aborted("interrupted", "Process exited with code 0\nOutput:\n");
+    assert!(nobody.contains("<span>Interrupted</span>"), "{nobody}");
+    let replaced = aborted("replaced", "Process exited with code 0\nOutput:\n");
+    assert!(!replaced.contains("class=\"dv\""), "{replaced}");
+}
+
+#[test]
+fn the_lines_around_a_found_text_are_shown() {
+    let output: String = (0..400).map(|n| format!("row {n}\n")).collect();
+    let text = lines(&[
+        user(1, &json!("Go.")),
+        call(2, "c", "Bash", &json!({"command": "make"})),
+        user(
+            3,
+            &json!([{"type": "tool_result", "tool_use_id": "c", "content": output}]),
+        ),
+        reply(4, "m", 9),
+    ]);
+    let (_dir, board, page) = page("s.jsonl", &text, "?tab=transcript");
+    assert!(!page.contains("row 300"), "{page}");
+    let key = segment(board.json("/api/runs")["runs"][0]["key"].as_str().unwrap());
+    let found = board.get(&format!("/runs/{key}/transcript/found?find=ROW%20300"));
+    assert!(
+        found.text().contains("data-steps=\"0\">1 step</output>"),
+        "{}",
+        found.text()
+    );
+    let none = board.get(&format!("/runs/{key}/transcript/found?find=absent"));
+    assert!(none.text().contains(">no step</output>"), "{}", none.text());
+    for query in [
+        "?tab=transcript&find=row+300",
+        "/transcript/part?around=0&find=row+300",
+    ] {
+        let shown = board.get(&format!("/runs/{key}{query}")).text().to_owned();
+        assert!(
+            shown.contains("row 299\nrow 300\nrow 301"),
+            "{query}: {shown}"
+        );
+        assert!(!shown.contains("row 200\n"), "{query}: {shown}");
+    }
+}

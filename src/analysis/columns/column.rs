@@ -7,9 +7,12 @@ use std::time::Duration;
 use jiff::tz::TimeZone;
 
 use super::step::StepSubject;
+use crate::analysis::failures;
 use crate::analysis::format;
 use crate::analysis::summary::{Cost, Summary};
 
+/// The name of the column with the messages of failures.
+const FAILURE: &str = "failure";
 /// The position of a chosen column that has none: before the latest change.
 const UNPLACED: u8 = 85;
 
@@ -50,8 +53,6 @@ pub struct Column {
     /// Whether the value is a token sum over the steps of a run. Some steps may not record their
     /// tokens.
     pub(super) of_tokens: bool,
-    /// Whether runs can be grouped by this column.
-    pub groups: bool,
     /// The layout in the run table; `None` if the table doesn't show the column.
     pub cell: Option<Cell>,
 }
@@ -324,10 +325,45 @@ impl Column {
         }
     }
 
-    /// Returns whether `word` is the spelling of the word for an unknown value that needs no quotes.
-    pub fn is_alias(&self, word: &str) -> bool {
+    /// Returns the word for an unknown value in queries and filters, if the column has one.
+    pub fn absent_word(&self) -> Option<&'static str> {
         self.absent
-            .is_some_and(|absent| absent.contains(' ') && absent.replace(' ', "_") == word)
+    }
+
+    /// Returns whether `run` has a known value in this column.
+    pub fn is_recorded(&self, run: &Summary) -> bool {
+        match self.value(run) {
+            Some(Value::Text(text)) => !text.is_empty(),
+            Some(Value::List(texts)) => !texts.is_empty(),
+            value => value.is_some(),
+        }
+    }
+
+    /// Returns the recorded text in this column. Empty if there is none, or the column has no text.
+    pub fn recorded_text<'a>(&self, run: &'a Summary) -> &'a str {
+        match self.kind {
+            Kind::Word(read) | Kind::Text(read) => read(run).unwrap_or_default(),
+            _ => "",
+        }
+    }
+
+    /// Returns whether a step has a known value in this column.
+    pub fn is_recorded_in_step(&self, step: &StepSubject<'_>) -> bool {
+        let mut found = false;
+        match self.of_step {
+            Some(OfStep::Words(read)) => read(step, &mut |_| found = true),
+            Some(OfStep::Numbers(read)) => read(step, &mut |_| found = true),
+            Some(OfStep::Flag(read)) => found = read(step).is_some(),
+            None => {}
+        }
+        found
+    }
+
+    /// Returns whether `word` is another spelling of a value: the word for an unknown value without
+    /// quotes, or the id of a failure.
+    pub fn is_alias(&self, word: &str) -> bool {
+        let is_alias = |absent: &str| absent.contains(' ') && absent.replace(' ', "_") == word;
+        self.absent.is_some_and(is_alias) || self.name == FAILURE && failures::is_id(word)
     }
 
     /// Returns the number of `run` that a query on this column compares. Durations are in seconds,

@@ -31,6 +31,14 @@ pub const MODEL: &Column = named("model");
 pub const TITLE: &Column = named("title");
 /// Why the run stopped.
 pub const VERDICT: &Column = named("verdict");
+/// The task.
+pub const TASK: &Column = named("task");
+/// The file of an eval whose samples are runs.
+pub const LOG: &Column = named("log");
+/// The project directory.
+pub const PROJECT: &Column = named("project");
+/// The tool that wrote the trace.
+pub const WRITER: &Column = named("writer");
 /// The parent run.
 pub const PARENT: &Column = named("parent");
 /// The tokens.
@@ -39,6 +47,8 @@ pub const TOKENS: &Column = named("tokens");
 pub const COST: &Column = named("cost");
 /// The run time.
 pub const DURATION: &Column = named("duration");
+/// The start time.
+pub const STARTED: &Column = named("started");
 /// The time of the latest change.
 pub const UPDATED: &Column = named("updated");
 
@@ -73,11 +83,6 @@ impl Column {
                     .alias
                     .is_some_and(|alias| alias.eq_ignore_ascii_case(name))
         })
-    }
-
-    /// Returns the columns that runs can be grouped by.
-    pub fn grouping() -> impl Iterator<Item = &'static Column> {
-        COLUMNS.iter().filter(|column| column.groups)
     }
 
     /// Returns the CSV header: the key, or else the name. If the name is the key of another column,

@@ -1,6 +1,8 @@
 //! Provides what a query matches in one step, using only the index.
 
+use crate::analysis::failures::id_text;
 use crate::analysis::timing::took;
+use crate::model::failure::id_of;
 use crate::model::index::Group;
 use crate::model::{CriticAction, Index, StepHead, Symbol};
 
@@ -123,6 +125,16 @@ pub(super) fn scores(subject: &StepSubject<'_>, out: &mut dyn FnMut(f64)) {
         .iter()
         .filter_map(|critic| critic.score)
         .for_each(out);
+}
+
+/// The id and the folded message of the step's failure.
+pub(super) fn failure(subject: &StepSubject<'_>, out: &mut dyn FnMut(&str)) {
+    let error = subject.group.and_then(|group| group.error.as_ref());
+    if let Some(key) = subject.index.failure_key(subject.step, error) {
+        let tool = subject.index.name(key.tool);
+        out(&id_text(id_of(key.source, tool, &key.message)));
+        out(&key.message);
+    }
 }
 
 pub(super) fn erred(subject: &StepSubject<'_>) -> Option<bool> {

@@ -380,8 +380,7 @@ pub static COLUMNS: &[Column] = &[
     row("task", "task", "task", Text(|run| run.task.as_deref()))
         .about("The task")
         .absent(NOT_RECORDED)
-        .long()
-        .groups(),
+        .long(),
     row(
         "target",
         "target",
@@ -403,8 +402,7 @@ pub static COLUMNS: &[Column] = &[
         "parent",
         Text(|run| run.parent.as_deref()),
     )
-    .about("The run that started it")
-    .groups(),
+    .about("The run that started it"),
     row(
         "continues",
         "continues",
@@ -434,8 +432,7 @@ pub static COLUMNS: &[Column] = &[
         Text(|run| run.project.as_deref()),
     )
     .about("The project directory")
-    .absent(NOT_RECORDED)
-    .groups(),
+    .absent(NOT_RECORDED),
     row("turns", "turns", "turns", Count(|run| whole(run.turns?)))
         .about("The number of turns")
         .sums(),
@@ -489,6 +486,13 @@ pub static COLUMNS: &[Column] = &[
     )
     .about("The run that has the same records and is counted instead"),
     row(
+        "cost_in",
+        "cost_in",
+        "cost included in",
+        Text(|run| run.relation.paid_by.as_ref().map(RunKey::as_str)),
+    )
+    .about("The run whose recorded cost includes this run's"),
+    row(
         "also_at",
         "also_at",
         "also stored at",
@@ -528,6 +532,22 @@ pub static COLUMNS: &[Column] = &[
         .about("The paths of files that it edited, as far as the trace records them")
         .of_step(OfStep::Words(step::files))
         .phase("ACT"),
+    row(
+        "failure",
+        "",
+        "failure",
+        Text(|run| Some(&*run.failures.first()?.message)),
+    )
+    .about("What failed in it, without numbers, paths and quoted texts")
+    .long()
+    .also(|run, out| {
+        for failure in &run.failures {
+            out(&failure.message);
+            out(&failure.id_text());
+        }
+    })
+    .of_step(OfStep::Words(step::failure))
+    .phase("ACT"),
     row("err", "", "has an error", Flag(erred))
         .about("Whether a step has an error")
         .of_step(OfStep::Flag(step::erred))
@@ -553,7 +573,6 @@ const fn row(name: &'static str, key: &'static str, label: &'static str, kind: K
         lower_bound: None,
         sorts_by: None,
         of_tokens: false,
-        groups: false,
         cell: None,
     }
 }
@@ -628,14 +647,6 @@ impl Column {
     const fn of_tokens(self) -> Self {
         Self {
             of_tokens: true,
-            ..self
-        }
-    }
-
-    /// Marks a column that runs can be grouped by.
-    const fn groups(self) -> Self {
-        Self {
-            groups: true,
             ..self
         }
     }

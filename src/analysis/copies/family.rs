@@ -153,6 +153,30 @@ impl Families {
         found
     }
 
+    /// Returns each run whose cost is included in the recorded cost of an ancestor, with that
+    /// ancestor, the nearest. `records` returns whether a run records such a cost.
+    pub(super) fn paid(&self, records: &dyn Fn(usize) -> bool) -> Vec<(usize, usize)> {
+        let mut up: HashMap<usize, usize> = HashMap::new();
+        for (parent, children) in &self.children {
+            up.extend(children.iter().map(|child| (*child, *parent)));
+        }
+        let mut found = Vec::new();
+        for child in up.keys().copied() {
+            let mut at = child;
+            for _ in 0..MAX_DEPTH {
+                let Some(parent) = up.get(&at).copied().filter(|parent| *parent != child) else {
+                    break;
+                };
+                if records(parent) {
+                    found.push((child, parent));
+                    break;
+                }
+                at = parent;
+            }
+        }
+        found
+    }
+
     /// Returns the tokens of all descendants of the run at `at`; `None` if those of any are
     /// unknown.
     pub(super) fn tokens_below(&self, runs: &[Arc<Summary>], at: usize) -> Option<u64> {

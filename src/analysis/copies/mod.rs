@@ -19,7 +19,7 @@ pub use relation::{
 };
 
 use super::related::nearest;
-use super::summary::Summary;
+use super::summary::{Cost, Summary};
 use crate::model::Index;
 use family::Families;
 use relation::hash;
@@ -127,6 +127,22 @@ pub fn relate(runs: &[Arc<Summary>], marks: &mut dyn FnMut(usize) -> Arc<[Mark]>
             children.filter(|_| runs.get(at).is_some_and(|run| run.children != children));
         relation.parent = families.parent(at);
         relation.separate_children = families.separate_children(runs, at);
+    }
+    let covers = |at: &usize| {
+        let run = runs.get(*at).filter(|run| run.cost_with_children);
+        run.is_some_and(|run| run.cost_usd.is_some())
+    };
+    let output_covers =
+        |at: usize| group.cost_of_output(at).is_some() && group.outputs(at).iter().all(covers);
+    for (child, payer) in families.paid(&|at| covers(&at) || output_covers(at)) {
+        // A recorded cost of its own isn't part of another.
+        let has_cost = runs.get(child).is_none_or(|run| {
+            run.cost()
+                .is_some_and(|cost| matches!(cost, Cost::Recorded(_)))
+        });
+        if let Some(relation) = relations.get_mut(child).filter(|_| !has_cost) {
+            relation.paid_by = key(payer);
+        }
     }
     let mut below: HashMap<usize, Option<u64>> = HashMap::new();
     for at in 0..runs.len() {
@@ -386,15 +402,21 @@ impl<'a> Group<'a, '_> {
         }
     }
 
+    /// Returns the captured outputs of a session.
+    fn outputs(&self, at: usize) -> Vec<usize> {
+        let is_of =
+            |other: &usize| *other != at && self.is_stream(*other) && self.counted(*other) == at;
+        (0..self.runs.len()).filter(is_of).collect()
+    }
+
     /// Returns the cost of a session by its captured output, if that covers the whole session.
     fn cost_of_output(&self, at: usize) -> Option<f64> {
         let session = self.run(at).filter(|run| {
             run.is_session && run.cost_usd.is_none() && run.cost_by_run_usd.is_none()
         })?;
-        let is_of =
-            |other: &usize| *other != at && self.is_stream(*other) && self.counted(*other) == at;
-        let mut outputs: Vec<&Summary> = (0..self.runs.len())
-            .filter(is_of)
+        let outputs = self.outputs(at);
+        let mut outputs: Vec<&Summary> = outputs
+            .into_iter()
             .filter_map(|other| self.run(other))
             .collect();
         // Output that is stored twice was paid for once.

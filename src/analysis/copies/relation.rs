@@ -101,6 +101,8 @@ pub struct Relation {
     pub parent: Option<String>,
     /// The part of the run that counts in the rows of its children.
     pub separate_children: Option<SeparateChildren>,
+    /// The run whose recorded cost includes this one's.
+    pub paid_by: Option<RunKey>,
 }
 
 /// The relation of a run that shares no records with others.
@@ -115,6 +117,7 @@ static ALONE: Relation = Relation {
     children: None,
     parent: None,
     separate_children: None,
+    paid_by: None,
 };
 
 /// The relation of a run to others, in the size of a pointer. Most runs share no records with
@@ -190,8 +193,12 @@ impl Relation {
                 }
             )
         });
+        let paid_by = self
+            .paid_by
+            .as_ref()
+            .map(|key| format!("the cost is included in the recorded cost of {key}"));
         let differences = self.copies_say.iter().take(MAX_SHOWN).cloned();
-        [duplicate, copied, also, separate_children]
+        [duplicate, copied, also, separate_children, paid_by]
             .into_iter()
             .flatten()
             .chain(differences.collect::<Vec<_>>())

@@ -14,7 +14,7 @@ use similar::DiffTag;
 use super::change::{Edited, FILE, File, Net, NetHunk, NetLine, NetStatus, Writer, with_edits};
 use crate::analysis::edits::{edits, numbered};
 use crate::analysis::patch::{Edit, EditKind, Request, Sign, hunk_start};
-use crate::model::json::walk;
+use crate::model::json::{Json, walk};
 use crate::model::step::Step;
 use crate::model::{Index, Lines, TraceFile};
 
@@ -486,10 +486,42 @@ fn read_before(
             let is_part = parts
                 .iter()
                 .any(|key| args.get(key).is_some_and(|value| !value.is_empty()));
-            numbered_lines(&output, is_part)
+            plain_lines(&output, is_part).or_else(|| numbered_lines(&output, is_part))
         }));
     }
     found
+}
+
+/// Reads the text in a result that is an object: `{"start_line": 4, "text": "…", "total_lines": 16}`,
+/// or `{"content": "…", "chars": 77}`.
+fn plain_lines(output: &str, is_part: bool) -> Option<Read> {
+    if output.len() > MAX_TEXT || !output.starts_with('{') {
+        return None;
+    }
+    let json = Json::parse(output)?;
+    let number = |key: &str| {
+        let number = json.get(key).and_then(Json::as_f64)?;
+        u32::try_from(number as i64).ok().map(|n| n as usize)
+    };
+    if let Some(text) = json.get("content").and_then(Json::as_str) {
+        let is_whole = !is_part && number("chars") == Some(text.chars().count());
+        return is_whole.then(|| Read {
+            from: 1,
+            is_whole,
+            lines: split(text),
+        });
+    }
+    let text = json.get("text").and_then(Json::as_str)?;
+    let from = number("start_line").filter(|from| *from > 0)?;
+    let lines = split(text);
+    // A part that ends without a line end may be cut in the middle of the line.
+    let is_all = number("total_lines") == Some(lines.len()) && number("truncated_bytes") == Some(0);
+    let is_whole = from == 1 && is_all;
+    (is_whole || text.ends_with('\n')).then_some(Read {
+        from,
+        is_whole,
+        lines,
+    })
 }
 
 /// Reads the numbered lines in the result of a reading tool: `     1→text`, or `1<tab>text`.
@@ -717,13 +749,55 @@ impl Replay {
                 self.add("", text, base_at, event, true);
                 Ok(())
             }
-            Op::Lines(..) => Err("the text that it replaces isn't recorded".to_owned()),
+            Op::Lines(from, count, old, text) => {
+                self.replace_lines(*from, *count, old.as_deref(), text, event)
+            }
             Op::Delete => {
                 self.exists = false;
                 Ok(())
             }
             Op::Write(_) => Err("the text before it isn't known".to_owned()),
             Op::Unknown(why) => Err((*why).to_owned()),
+        }
+    }
+
+    /// Replaces `count` lines from line `from` on, if the known parts or the edit record them. `old`
+    /// is the first one of them.
+    fn replace_lines(
+        &mut self,
+        from: usize,
+        count: usize,
+        old: Option<&str>,
+        new: &str,
+        event: &Event,
+    ) -> Result<(), String> {
+        let base_at = self.in_base(from)?;
+        let moves = self.moves()?.unwrap_or_default();
+        let by = Some(Writer::Step(event.step));
+        for piece in &mut self.pieces {
+            // The number of its first line now. Parts of unknown position may be anywhere.
+            let Some(now_at) = piece.base_at.filter(|_| base_at.is_some()).and_then(|at| {
+                let earlier = moves.iter().filter(|one| one.at < at);
+                earlier.fold(Some(at), |at, one| (at? + one.new).checked_sub(one.old))
+            }) else {
+                continue;
+            };
+            let Some(at) = from.checked_sub(now_at) else {
+                continue;
+            };
+            if at.saturating_add(count) > piece.now.lines.len() {
+                continue;
+            }
+            let text = piece.now.text();
+            take(&mut self.work, text.len().saturating_add(new.len()))?;
+            let is_last = at + count == piece.now.lines.len();
+            let text = lines_replaced(&text, at, count, old, &ended(new, is_last))?;
+            piece.now.rewrite(&text, |_| by, &mut self.work);
+            return Ok(());
+        }
+        match old.filter(|_| count == 1) {
+            Some(old) => self.absorb(&format!("{old}\n"), &ended(new, true), base_at, event, true),
+            None => Err("the text that it replaces isn't recorded".to_owned()),
         }
     }
 
@@ -1137,6 +1211,15 @@ fn lines_replaced(
     }
     lines.splice(at..at + count, new);
     Ok(lines.concat())
+}
+
+/// Returns lines with a line end after the last one, if other lines of the file may follow.
+fn ended(lines: &str, is_last: bool) -> String {
+    let end = match is_last && !lines.is_empty() && !lines.ends_with('\n') {
+        true => "\n",
+        false => "",
+    };
+    format!("{lines}{end}")
 }
 
 /// Returns a line without its line end.

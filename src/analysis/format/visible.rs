@@ -8,23 +8,23 @@ use std::borrow::Cow;
 use std::fmt::Write;
 
 /// Shows control characters as symbols (`␛`) and invisible format characters as `⟨U+202E⟩`. Keeps
-/// tabs and line feeds.
+/// tabs and line feeds. The line end of Windows becomes a line feed.
 ///
 /// Keeps joiners and variation selectors that scripts and emoji need. The result is safe for a
 /// terminal. In HTML it must still be escaped.
 pub fn visible(text: &str) -> Cow<'_, str> {
-    shown(text, false, push_symbol)
+    shown(text, false, true, push_symbol)
 }
 
 /// Converts like [`visible`], but to one line: tabs and line feeds become symbols too.
 pub fn visible_line(text: &str) -> Cow<'_, str> {
-    shown(text, true, push_symbol)
+    shown(text, true, true, push_symbol)
 }
 
 /// Converts like [`visible`], but writes hidden characters as JSON escapes (`\u202e`), so that a
 /// document keeps its meaning.
 pub fn json_visible(text: &str) -> Cow<'_, str> {
-    shown(text, false, |out, c| {
+    shown(text, false, false, |out, c| {
         for unit in c.encode_utf16(&mut [0; 2]) {
             // Writing to a string can't fail.
             let _ = write!(out, "\\u{unit:04x}");
@@ -32,7 +32,13 @@ pub fn json_visible(text: &str) -> Cow<'_, str> {
     })
 }
 
-fn shown(text: &str, one_line: bool, push: impl Fn(&mut String, char)) -> Cow<'_, str> {
+/// `joins_ends` is whether a carriage return before a line feed is left out.
+fn shown(
+    text: &str,
+    one_line: bool,
+    joins_ends: bool,
+    push: impl Fn(&mut String, char),
+) -> Cow<'_, str> {
     let mut before = None;
     let mut chars = text.char_indices().peekable();
     let mut out = String::new();
@@ -46,7 +52,9 @@ fn shown(text: &str, one_line: bool, push: impl Fn(&mut String, char)) -> Cow<'_
         before = Some(c);
         if !kept {
             out.push_str(text.get(copied..at).unwrap_or_default());
-            push(&mut out, c);
+            if !(joins_ends && c == '\r' && after == Some('\n')) {
+                push(&mut out, c);
+            }
             copied = at + c.len_utf8();
         }
     }

@@ -25,6 +25,8 @@ pub enum Lane {
     Steps,
     /// The user, from the end of a turn to the next prompt.
     User,
+    /// The user, from a request for approval of a call to the answer.
+    Approval,
     /// Steps of another agent that a call started, recorded in the same trace.
     Nested,
 }
@@ -54,6 +56,33 @@ impl Block {
     /// Returns how long it took, in microseconds.
     pub fn took(&self) -> Option<i64> {
         self.is_timed.then(|| self.to.saturating_sub(self.from))
+    }
+
+    /// Returns whether the agent waited for a person.
+    pub fn is_wait(&self) -> bool {
+        matches!(self.lane, Lane::User | Lane::Approval)
+    }
+
+    /// Returns what is left of a block of `step` without a wait for approval.
+    fn without(self, wait: &Self, step: &StepHead) -> impl Iterator<Item = Self> {
+        let is_apart = self.to <= wait.from || wait.to <= self.from;
+        let is_kept = is_apart || !self.is_timed || self.is_wait() || self.lane == Lane::Nested;
+        // A single call begins with the approval.
+        let is_call = self.lane == Lane::Tools && step.actions == 1;
+        let before = Self {
+            to: wait.from,
+            ..self
+        };
+        let after = Self {
+            from: wait.to,
+            ..self
+        };
+        let parts = match is_kept {
+            true => [Some(self), None],
+            false => [Some(before).filter(|_| !is_call), Some(after)],
+        };
+        let has_time = move |part: &Self| is_kept || part.from < part.to;
+        parts.into_iter().flatten().filter(has_time)
     }
 }
 
@@ -92,6 +121,7 @@ impl Lanes {
         let copied = copied(index).unwrap_or_default();
         let prompts = prompts(index);
         let mut prompts = prompts.iter().peekable();
+        let approvals = merged(index.approvals());
         // The end of everything before the step.
         let mut end: Option<i64> = None;
         for (n, step) in index.steps().iter().enumerate() {
@@ -107,6 +137,7 @@ impl Lanes {
             if let Some(group) = index.round_of(n) {
                 let before = prompt.or(end.filter(|_| !is_turn));
                 lanes.step(index, n, step, group, before);
+                lanes.cut_approvals(first, step, &approvals);
             }
             let own = lanes.blocks.get_mut(first..).unwrap_or_default();
             own.iter_mut()
@@ -133,7 +164,10 @@ impl Lanes {
             .unfinished_group()
             .and_then(|at| index.groups().get(at));
         if let Some(group) = open {
-            lanes.phases(index, None, &StepHead::default(), group);
+            let first = lanes.blocks.len();
+            let step = StepHead::default();
+            lanes.phases(index, None, &step, group);
+            lanes.cut_approvals(first, &step, &approvals);
         }
         lanes.blocks.sort_by_key(|block| (block.from, block.to));
         lanes
@@ -153,6 +187,19 @@ impl Lanes {
             blocks: total.blocks + 1,
             untimed: total.untimed + usize::from(!block.is_timed),
         })
+    }
+
+    /// Returns the time from the beginning of the first step to the end of the last one without the
+    /// waits for the user, in microseconds. `None` if a step has no time.
+    pub fn active(&self) -> Option<i64> {
+        if self.untimed > 0 {
+            return None;
+        }
+        let waits = self.total(Lane::User).micros.unwrap_or_default();
+        let own = || self.blocks.iter().filter(|block| !block.is_copied);
+        let from = own().map(|block| block.from).min()?;
+        let to = own().map(|block| block.to).max()?;
+        Some(to.saturating_sub(from).saturating_sub(waits)).filter(|active| *active >= 0)
     }
 
     /// Returns the duration of the calls of each step with one block of calls, in microseconds.
@@ -189,6 +236,29 @@ impl Lanes {
             self.records(index, n, step, group, before);
         } else {
             self.phases(index, Some(n), step, group);
+        }
+    }
+
+    /// Takes the waits for approval out of the blocks of a step, which begin at `first`.
+    fn cut_approvals(&mut self, first: usize, step: &StepHead, approvals: &[(i64, i64)]) {
+        let own = self.blocks.get(first..).unwrap_or_default();
+        let timed = || own.iter().filter(|block| block.is_timed);
+        let span = timed()
+            .map(|block| block.from)
+            .min()
+            .zip(timed().map(|block| block.to).max());
+        let Some((began, ended)) = span else { return };
+        let next = approvals.partition_point(|(_, to)| *to <= began);
+        let approvals = approvals.iter().skip(next);
+        for (from, to) in approvals.take_while(|(from, _)| *from < ended) {
+            let waited = Block {
+                step: self.blocks.get(first).and_then(|block| block.step),
+                ..block(Lane::Approval, *from, *to)
+            };
+            let own: Vec<Block> = self.blocks.drain(first..).collect();
+            self.blocks
+                .extend(own.into_iter().flat_map(|one| one.without(&waited, step)));
+            self.blocks.push(waited);
         }
     }
 
@@ -386,6 +456,20 @@ impl Lanes {
             }
         }
     }
+}
+
+/// Sorts time spans, and joins those that overlap.
+fn merged(spans: &[(i64, i64)]) -> Vec<(i64, i64)> {
+    let mut spans = spans.to_vec();
+    spans.sort_unstable();
+    let mut merged: Vec<(i64, i64)> = Vec::new();
+    for (from, to) in spans {
+        match merged.last_mut() {
+            Some(last) if from <= last.1 => last.1 = last.1.max(to),
+            _ => merged.push((from, to)),
+        }
+    }
+    merged
 }
 
 fn block(lane: Lane, from: i64, to: i64) -> Block {

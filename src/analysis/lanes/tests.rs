@@ -25,6 +25,8 @@ enum Record {
     Untimed(i64),
     /// A call that began at a time and was over at another.
     Span(i64, i64, i64),
+    /// The person's answer to a question, with the times of both.
+    Approved(i64, i64),
 }
 use Record::*;
 
@@ -68,6 +70,10 @@ fn run_of(
         More(n, ts) => (event(EventKind::Decided, Some(n), Some(ts)), None),
         Result(n, ts) => (event(EventKind::Inside, Some(n), Some(ts)), None),
         Untimed(n) => (event(EventKind::StepStart, Some(n), None), None),
+        Approved(from, to) => (
+            event(EventKind::Other, None, Some(to)),
+            Some(EventNote::Approval(from * SECOND, to * SECOND)),
+        ),
         Span(n, from, to) => (
             event(EventKind::Inside, Some(n), Some(from)),
             Some(EventNote::Until(to * SECOND)),
@@ -131,6 +137,38 @@ fn a_turn_is_divided_between_model_tools_and_user() {
     assert_eq!(lanes.total(Lane::User).micros, Some(60 * SECOND));
     assert_eq!(lanes.calls_took(), BTreeMap::from([(0, 4 * SECOND)]));
     assert!(lanes.is_tool_time_measured);
+}
+
+#[test]
+fn the_wait_for_an_approval_is_not_the_time_of_the_tool() {
+    let run = |steps: usize, calls: &[usize]| {
+        let records = [
+            Prompt(0),
+            Reply(0, Some(1), 4),
+            Approved(5, 65),
+            Result(0, 67),
+            Reply(1, Some(67), 70),
+        ];
+        Lanes::of(&run_of(&SESSION, steps, calls, records))
+    };
+    let lanes = run(2, &[0]);
+    assert_eq!(
+        shown(&lanes),
+        [
+            (Lane::Model, 0, 1, 4),
+            (Lane::Approval, 0, 5, 65),
+            (Lane::Tools, 0, 65, 67),
+            (Lane::Model, 1, 67, 70),
+        ]
+    );
+    assert_eq!(lanes.total(Lane::Approval).micros, Some(60 * SECOND));
+    assert_eq!(lanes.calls_took().get(&0), Some(&(2 * SECOND)));
+    let several = run(2, &[0, 0]);
+    assert_eq!(
+        shown(&several).get(1..3),
+        Some(&[(Lane::Tools, 0, 4, 5), (Lane::Approval, 0, 5, 65)][..]),
+        "another call may have run"
+    );
 }
 
 #[test]
@@ -332,4 +370,18 @@ fn an_engine_has_phases() {
         [Lane::Tools]
     );
     assert_eq!(lanes.turns, []);
+}
+
+#[test]
+fn the_time_without_waits_for_the_user_is_active() {
+    let active = |steps: usize, records: Vec<Record>| {
+        let lanes = Lanes::of(&run_of(&SESSION, steps, &[], records));
+        lanes.active().map(|active| active / SECOND)
+    };
+    let one = || vec![Prompt(0), Reply(0, Some(0), 4)];
+    let mut two = one();
+    two.extend([Prompt(90), Reply(1, Some(90), 96)]);
+    assert_eq!(active(2, two), Some(10));
+    assert_eq!(active(1, one()), Some(4));
+    assert_eq!(active(1, vec![Untimed(0)]), None);
 }

@@ -278,6 +278,54 @@ pub fn in_scripts(args: &Json<'_>) -> Option<Json<'static>> {
     (!patches.is_empty()).then(|| Json::String(Cow::Owned(patches.join("\n"))))
 }
 
+/// Returns the commands that scripts among the arguments of a call run: `exec_command({cmd: "ls"})`.
+pub fn commands_in_scripts(args: &Json<'_>) -> Vec<String> {
+    let Json::Object(members) = args else {
+        return Vec::new();
+    };
+    let scripts = members
+        .iter()
+        .filter_map(|(_, value)| value.as_str())
+        .filter(|text| text.len() <= MAX_BYTES);
+    let mut found = Vec::new();
+    for script in scripts {
+        for (at, _) in script.match_indices("exec_command(") {
+            let call = script.get(at..).unwrap_or_default();
+            let argument = ["cmd:", "cmd\":", "'cmd':"].iter().find_map(|key| {
+                let (before, value) = call.split_once(key)?;
+                // The key belongs to this call.
+                (!before.contains([')', ';'])).then_some(value.trim_start())
+            });
+            let Some(value) = argument else { continue };
+            let quote = value.chars().next();
+            if let Some(quote) = quote.filter(|quote| matches!(quote, '"' | '\'' | '`')) {
+                let (text, _) = literal(value.get(1..).unwrap_or_default(), quote);
+                found.push(text);
+            }
+        }
+    }
+    found
+}
+
+/// Reads a string literal of a script up to its closing quote. Returns its text and its length.
+fn literal(from: &str, quote: char) -> (String, usize) {
+    let mut text = String::new();
+    let mut letters = from.char_indices();
+    while let Some((at, letter)) = letters.next() {
+        match letter {
+            '\\' => match letters.next() {
+                Some((_, 'n')) => text.push('\n'),
+                Some((_, 't')) => text.push('\t'),
+                Some((_, 'r' | '\n')) | None => {}
+                Some((_, other)) => text.push(other),
+            },
+            letter if letter == quote => return (text, at),
+            letter => text.push(letter),
+        }
+    }
+    (text, from.len())
+}
+
 /// Returns the string literals of a script that hold a patch.
 fn literals(script: &str) -> Vec<String> {
     let mut found = Vec::new();
@@ -292,24 +340,7 @@ fn literals(script: &str) -> Vec<String> {
             rest = from.get(1..).unwrap_or_default();
             continue;
         };
-        let mut text = String::new();
-        let mut letters = from.char_indices();
-        let mut end = from.len();
-        while let Some((at, letter)) = letters.next() {
-            match letter {
-                '\\' => match letters.next() {
-                    Some((_, 'n')) => text.push('\n'),
-                    Some((_, 't')) => text.push('\t'),
-                    Some((_, 'r' | '\n')) | None => {}
-                    Some((_, other)) => text.push(other),
-                },
-                letter if letter == quote => {
-                    end = at;
-                    break;
-                }
-                letter => text.push(letter),
-            }
-        }
+        let (text, end) = literal(from, quote);
         // Only template literals span lines. In a shell's quotes, a backslash has another meaning.
         if quote == '`'
             || !from

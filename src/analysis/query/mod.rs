@@ -8,10 +8,13 @@
 //! | `task:`, `model:`, `agent:`, `tool:`, `critic:`, `file:` | a text that contains the value; with `=` the whole text |
 //! | `steps>5`, `score:0.2..0.5`, `tokens>=10k` | a number; `field:n` and `field=n` mean "equal"; either end may be open |
 //! | `duration<2m` | `250ms`, `90s`, `2m`, `1h`; a bare number is seconds |
-//! | `started:2026-02-22`, `updated>2026-02-22T09:15` | a day, minute or second in UTC |
+//! | `started:2026-02-22`, `updated>2026-02-22T09:15` | a day, minute or second in the time zone of the clock; in UTC with a `Z` at its end |
+//! | `started:2026-02-22..2026-02-28` | from the first day to the last one; either end may be open |
 //! | `started:today`, `started:yesterday` | a day in the time zone of the clock |
+//! | `weekday:mon..fri`, `hour:9..17`, `hour<6` | when the run started, in the time zone of the clock |
 //! | `updated>7d`, `updated<2h`, `started:7d` | after or before that long ago; alone, since then |
 //! | `err:true`, `err:false` | yes or no |
+//! | `cost:none`, `-model:none` | the value isn't recorded, or is; `model:"none"` is the word |
 //! | `state.KEY changed` | a step that changed this key of the state, or a run with such a step |
 //! | `-term` | everything the term doesn't match |
 //!
@@ -22,14 +25,17 @@
 //! The fields are the columns of [`COLUMNS`](super::columns::COLUMNS). This module knows neither
 //! indexes nor runs: anything that can be matched implements [`Subject`].
 
-use super::columns::Column;
+use super::columns::{Column, STARTED};
 
+mod calendar;
 mod parse;
 mod sort;
 #[cfg(test)]
 mod tests;
 mod words;
 
+pub use calendar::{CalendarField, CalendarValues};
+pub use parse::names;
 pub use sort::Sort;
 pub use words::{Amount, Bound, Clock, Needle};
 
@@ -82,6 +88,13 @@ pub enum Test {
         /// The value to match.
         wanted: bool,
     },
+    /// When the run started, on the calendar.
+    Calendar(CalendarValues),
+    /// No value is recorded.
+    Absent {
+        /// The field.
+        field: &'static Column,
+    },
     /// A step that changed a key of the state, or a run with such a step.
     Changed {
         /// The key.
@@ -117,6 +130,9 @@ pub trait Subject {
 
     /// Returns the value of the flag `field`, if known.
     fn flag(&self, field: &Column) -> Option<bool>;
+
+    /// Returns whether `field` has a recorded value.
+    fn is_recorded(&self, field: &Column) -> bool;
 
     /// Returns whether this is a step that changed `key` of the state, or a run with such a step.
     fn changed(&self, key: &str) -> bool;
@@ -301,6 +317,10 @@ impl Test {
                 });
             }
             Test::Flag { field, wanted } => return subject.flag(field) == Some(*wanted),
+            Test::Calendar(values) => {
+                subject.numbers(STARTED, &mut |micros| found = found || values.hold(micros));
+            }
+            Test::Absent { field } => return !subject.is_recorded(field),
             Test::Changed { key } => return subject.changed(key),
         }
         found

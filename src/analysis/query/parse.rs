@@ -3,9 +3,10 @@
 
 use std::fmt;
 
+use super::calendar::{self, CalendarField, CalendarValues};
 use super::words::{self, Amount, Bound, Clock, Key, Needle, Unit};
 use super::{Ignored, Query, Term, Test};
-use crate::analysis::closest::closest;
+use crate::analysis::closest::did_you_mean;
 use crate::analysis::columns::{COLUMNS, Column, Kind};
 
 /// Terms after this many are ignored, as is a term with more values than [`MAX_VALUES`]. Both
@@ -184,22 +185,119 @@ fn field<'a>(head: Head<'_>, text: &'a str, clock: &Clock) -> (Parsed<Test>, &'a
             "queries can't match values of the state. state.{key} changed finds runs in which the key changed",
             key = Key(&key)
         )),
-        Head::Name(name) => match Column::find(name) {
-            Some(field) if field.is_text() => word(field, operator, values),
-            Some(field) => match Unit::of(field) {
-                Some(unit) => number(field, (unit, clock), operator, &values),
-                None => flag(field, operator, &values),
-            },
-            None => Err(unknown(name)),
+        Head::Name(name) => match (Column::find(name), CalendarField::find(name)) {
+            (Some(field), _) => of_column(field, operator, values, clock),
+            (None, Some(field)) => of_calendar(field, operator, &values, clock),
+            (None, None) => Err(unknown(name)),
         },
     };
     (test, after)
 }
 
+/// The value that stands for a missing one, unless it's in quotes.
+const NONE: &str = "none";
+
+fn of_column(
+    field: &'static Column,
+    operator: Operator,
+    values: Vec<Given>,
+    clock: &Clock,
+) -> Parsed<Test> {
+    let is_none = |value: &Given| !value.is_quoted && value.text.eq_ignore_ascii_case(NONE);
+    if takes_list(operator) && values.iter().any(is_none) {
+        if values.iter().all(is_none) {
+            return Ok(Test::Absent { field });
+        }
+        // Lists show a word for a missing text, which is one of several words then.
+        let Some(absent) = field.absent_word() else {
+            return Err(format!(
+                "{name}:none can't be combined with other values; write -{name}:VALUE to exclude one",
+                name = field.name
+            ));
+        };
+        let text = |value: Given| match is_none(&value) {
+            true => absent.to_owned(),
+            false => value.text,
+        };
+        return word(field, operator, values.into_iter().map(text).collect());
+    }
+    let values: Vec<String> = values.into_iter().map(|value| value.text).collect();
+    if field.is_text() {
+        return word(field, operator, values);
+    }
+    match Unit::of(field) {
+        Some(unit) => number(field, (unit, clock), operator, &values),
+        None => flag(field, operator, &values),
+    }
+}
+
+fn of_calendar(
+    field: CalendarField,
+    operator: Operator,
+    values: &[Given],
+    clock: &Clock,
+) -> Parsed<Test> {
+    let last = field.len() - 1;
+    let is_hour = field == CalendarField::Hour;
+    let bits = |given: &Given| {
+        let text = given.text.as_str();
+        match operator {
+            Operator::Less if is_hour => match field.value(text)? {
+                0 => Some(0),
+                hour => Some(calendar::between(field, 0, hour - 1)),
+            },
+            Operator::AtMost if is_hour => Some(calendar::between(field, 0, field.value(text)?)),
+            Operator::More if is_hour => match field.value(text)? {
+                hour if hour == last => Some(0),
+                hour => Some(calendar::between(field, hour + 1, last)),
+            },
+            Operator::AtLeast if is_hour => {
+                Some(calendar::between(field, field.value(text)?, last))
+            }
+            Operator::Colon | Operator::Equal => match text.split_once("..") {
+                None => field.value(text).map(|value| 1 << value),
+                Some(("", "")) => None,
+                Some(("", high)) => Some(calendar::between(field, 0, field.value(high)?)),
+                Some((low, "")) => Some(calendar::between(field, field.value(low)?, last)),
+                Some((low, high)) => Some(calendar::between(
+                    field,
+                    field.value(low)?,
+                    field.value(high)?,
+                )),
+            },
+            _ => None,
+        }
+    };
+    let all: Option<Vec<u32>> = values.iter().map(bits).collect();
+    let all = all.filter(|all| !all.is_empty() && (all.len() == 1 || takes_list(operator)));
+    let bits = all.map(|all| all.into_iter().fold(0, |sum, bits| sum | bits));
+    bits.filter(|bits| *bits != 0)
+        .map(|values| {
+            Test::Calendar(CalendarValues {
+                field,
+                values,
+                zone: clock.zone().clone(),
+            })
+        })
+        .ok_or_else(|| match field {
+            CalendarField::Weekday => {
+                "weekday needs a day, such as weekday:mon, weekday:sat,sun or weekday:mon..fri"
+                    .to_owned()
+            }
+            CalendarField::Hour => {
+                "hour needs a number from 0 to 23, such as hour:9, hour:9..17 or hour<6".to_owned()
+            }
+        })
+}
+
+/// Returns the names of all fields that a term can have.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    let columns = COLUMNS.iter().map(|column| column.name);
+    columns.chain(CalendarField::ALL.map(CalendarField::name))
+}
+
 fn unknown(name: &str) -> String {
-    let names = COLUMNS.iter().map(|column| (column.name, column.name));
-    let close = closest(name, names).next();
-    let close = close.map_or_else(String::new, |close| format!(" (did you mean {close}?)"));
+    let close = did_you_mean(name, names());
     format!("no field is called {name}{close}. Put the term in quotes to search for its text")
 }
 
@@ -269,7 +367,7 @@ fn number(
                 format!("{name} needs a time, such as {name}<90s, {name}>2m or {name}:250ms..1h")
             }
             Unit::Moment => format!(
-                "{name} needs a UTC date, such as {name}:2026-02-22 or {name}>2026-02-22T09:15, or a relative one, such as {name}:today or {name}>7d"
+                "{name} needs a date, such as {name}:2026-02-22, {name}:2026-02-01..2026-02-28 or {name}>2026-02-22T09:15, or a relative one, such as {name}:today or {name}>7d"
             ),
             Unit::Count => {
                 format!("{name} needs a number, such as {name}<5, {name}>=10k or {name}:2..8")
@@ -346,18 +444,30 @@ fn flag(field: &'static Column, operator: Operator, values: &[String]) -> Parsed
     }
 }
 
+/// A value as written.
+struct Given {
+    text: String,
+    is_quoted: bool,
+}
+
 /// Parses `a,"b c",d`, skipping empty items.
-fn values(mut text: &str) -> (Vec<String>, &str) {
+fn values(mut text: &str) -> (Vec<Given>, &str) {
     let mut values = Vec::new();
     loop {
         if text.starts_with('"') {
-            let (value, after) = quoted(text);
-            values.push(value);
+            let (text_within, after) = quoted(text);
+            values.push(Given {
+                text: text_within,
+                is_quoted: true,
+            });
             text = after;
         } else {
             let (value, after) = split(text, |c| c == ',' || c.is_whitespace());
             if !value.is_empty() {
-                values.push(value.to_owned());
+                values.push(Given {
+                    text: value.to_owned(),
+                    is_quoted: false,
+                });
             }
             text = after;
         }
@@ -430,6 +540,8 @@ impl fmt::Display for Test {
                 bounds(any, f)
             }
             Test::Flag { field, wanted } => write!(f, "{}:{wanted}", field.name),
+            Test::Calendar(values) => write!(f, "{values}"),
+            Test::Absent { field } => write!(f, "{}:{NONE}", field.name),
             Test::Changed { key } => write!(f, "state.{} changed", Key(key)),
         }
     }

@@ -37,6 +37,12 @@ impl Subject for Row {
         self.each(field.name, '=', &mut |value| flag = Some(value == "true"));
         flag
     }
+    fn is_recorded(&self, field: &Column) -> bool {
+        let mut found = false;
+        self.each(field.name, '=', &mut |_| found = true);
+        self.each(field.name, '#', &mut |_| found = true);
+        found
+    }
     fn changed(&self, key: &str) -> bool {
         self.0.contains(&format!("changed={key}").as_str())
     }
@@ -110,6 +116,15 @@ fn a_cost_that_is_no_number_is_explained_in_dollars() {
     }
     bad("steps:x", "steps:x", "steps needs a number");
     bad("score:x", "score:x", "such as score<0.5, score>=0.8");
+}
+
+/// Checks a query whose dates are in UTC, whatever the zone of the machine.
+#[track_caller]
+fn check_utc(query: &str, is_hit: bool) {
+    let clock = Clock::at(0, &jiff::tz::TimeZone::UTC);
+    let parsed = Query::parse_at(query, &clock);
+    assert_eq!(parsed.ignored, [], "{query}");
+    assert_eq!(parsed.matches(&run()), is_hit, "{query}: {parsed:?}");
 }
 
 #[test]
@@ -202,7 +217,9 @@ fn durations_have_units() {
 }
 
 #[test]
-fn moments_are_days_minutes_or_seconds_of_utc() {
+fn moments_are_days_minutes_or_seconds() {
+    let hit = |text: &str| check_utc(text, true);
+    let miss = |text: &str| check_utc(text, false);
     hit("updated:2026-02-22");
     hit("updated:2026-02-22T04:41");
     hit("updated=2026-02-22T04:41:38Z");
@@ -216,7 +233,7 @@ fn moments_are_days_minutes_or_seconds_of_utc() {
     hit("updated:..2026-02-22");
     miss("updated:2026-02-23..");
     bad("updated:tomorrow", "updated:tomorrow", "updated:2026-02-22");
-    bad("updated>5", "updated>5", "a UTC date");
+    bad("updated>5", "updated>5", "needs a date");
 }
 
 #[test]
@@ -537,8 +554,8 @@ fn relative_dates_follow_the_clock_and_its_zone() {
         ),
         (
             "started:2026-11-01..2026-11-07",
-            "2026-11-01T00:00:00Z",
-            "2026-11-07T23:59:59.999999Z",
+            "2026-11-01T04:00:00Z",
+            "2026-11-08T04:59:59.999999Z",
         ),
     ] {
         let outside = |at: &str, by: i64| {
@@ -592,4 +609,89 @@ fn relative_dates_follow_the_clock_and_its_zone() {
             .ignored
             .is_empty()
     );
+}
+
+#[test]
+fn a_date_is_in_the_zone_of_the_reader_and_utc_if_it_says_so() {
+    // The clock goes back at 02:00 on 1 November 2026, a day of 25 hours.
+    let zone = jiff::tz::TimeZone::get("America/New_York").unwrap();
+    let clock = Clock::at(0, &zone);
+    let holds = |query: &str, at: &str| {
+        let micros = at.parse::<jiff::Timestamp>().unwrap().as_microsecond();
+        let row: &'static str = format!("started#{micros}").leak();
+        let query = Query::parse_at(query, &clock);
+        assert_eq!(query.ignored, [], "{query}");
+        query.matches(&Row(vec![row]))
+    };
+    for (query, at, is_in) in [
+        ("started:2026-11-01", "2026-11-01T03:59:59Z", false),
+        ("started:2026-11-01", "2026-11-01T04:00:00Z", true),
+        ("started:2026-11-01", "2026-11-02T04:59:59Z", true),
+        ("started:2026-11-01", "2026-11-02T05:00:00Z", false),
+        ("started:2026-11-01T00:00Z", "2026-11-01T00:00:59Z", true),
+        ("started:2026-11-01T00:00", "2026-11-01T04:00:59Z", true),
+        (
+            "started:2026-10-30..2026-11-01",
+            "2026-10-30T04:00:00Z",
+            true,
+        ),
+        (
+            "started:2026-10-30..2026-11-01",
+            "2026-10-30T03:59:00Z",
+            false,
+        ),
+        ("weekday:sun", "2026-11-02T04:30:00Z", true),
+        ("weekday:mon", "2026-11-02T04:30:00Z", false),
+        ("weekday:sat..mon", "2026-11-02T04:30:00Z", true),
+        ("-weekday:mon..fri", "2026-11-02T04:30:00Z", true),
+        ("weekday:Sunday,tuesday", "2026-11-02T04:30:00Z", true),
+        ("hour:23", "2026-11-02T04:30:00Z", true),
+        // 01:30 comes twice that night.
+        ("hour:1", "2026-11-01T05:30:00Z", true),
+        ("hour:1", "2026-11-01T06:30:00Z", true),
+        ("hour:2", "2026-11-01T06:30:00Z", false),
+        ("hour:22..4", "2026-11-02T04:30:00Z", true),
+        ("hour:9..17", "2026-11-02T04:30:00Z", false),
+        ("hour>=23", "2026-11-02T04:30:00Z", true),
+        ("hour<23", "2026-11-02T04:30:00Z", false),
+    ] {
+        assert_eq!(holds(query, at), is_in, "{query} at {at}");
+    }
+    bad("hour:24", "hour:24", "a number from 0 to 23");
+    bad("hour<0", "hour<0", "a number from 0 to 23");
+    bad("weekday:someday", "weekday:someday", "weekday needs a day");
+    bad("weekday<wed", "weekday<wed", "weekday needs a day");
+    bad("weekdy:mon", "weekdy:mon", "did you mean weekday?");
+    for (written, canonical) in [
+        ("hour:9,10,11,14", "hour:9..11,14"),
+        ("hour>20", "hour:21..23"),
+        ("weekday:sat..mon", "weekday:mon,sat..sun"),
+    ] {
+        assert_eq!(Query::parse(written).to_string(), canonical);
+    }
+}
+
+#[test]
+fn none_is_a_missing_value_and_quotes_make_it_a_word() {
+    hit("cost:none");
+    miss("-cost:none");
+    miss("steps:none");
+    hit("-steps:none");
+    hit("model=none,qwen/qwen3-8b");
+    miss("model:none");
+    miss("stop:NONE");
+    hit("agent:none");
+    miss("err:none");
+    hit("partial:none");
+    miss("model:\"none\"");
+    miss("score:none");
+    bad("cost:none,1", "cost:none,1", "can't be combined");
+    for (written, canonical) in [
+        ("Cost:NONE", "cost:none"),
+        ("model:\"none\"", "model:\"none\""),
+        ("stop:none,final", "stop:\"not recorded\",final"),
+    ] {
+        assert_eq!(Query::parse(written).to_string(), canonical);
+        assert_eq!(Query::parse(canonical), Query::parse(written));
+    }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use jiff::civil::DateTime;
+use jiff::civil::{Date, DateTime};
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, Zoned};
 
@@ -72,6 +72,7 @@ impl fmt::Display for Needle {
         let text = self.text.as_str();
         let special = |c: char| c.is_whitespace() || c == ',' || c == '"';
         if text.is_empty()
+            || text.eq_ignore_ascii_case("none")
             || text.starts_with(['<', '>', '='])
             || text.contains("..")
             || text.contains(special)
@@ -128,6 +129,16 @@ impl Clock {
         Self { now: Zoned::now() }
     }
 
+    /// Returns the zone of the clock.
+    pub fn zone(&self) -> &TimeZone {
+        self.now.time_zone()
+    }
+
+    /// Returns the current day.
+    pub fn today(&self) -> Date {
+        self.now.date()
+    }
+
     fn micros(&self) -> i64 {
         self.now.timestamp().as_microsecond()
     }
@@ -135,14 +146,7 @@ impl Clock {
     /// Returns the first and last microsecond of the day that is `back` days before today.
     fn day(&self, back: i64) -> Option<(f64, f64)> {
         let day = self.now.date().checked_sub(jiff::Span::new().days(back));
-        let day = day.ok()?;
-        // A day of a time zone may have 23 or 25 hours.
-        let start = |day: jiff::civil::Date| {
-            let start = day.to_zoned(self.now.time_zone().clone()).ok()?;
-            Some(start.timestamp().as_microsecond())
-        };
-        let (first, next) = (start(day)?, start(day.tomorrow().ok()?)?);
-        Some((first as f64, next.saturating_sub(1) as f64))
+        whole_day(day.ok()?, self.zone())
     }
 
     /// Returns the time that lies `text` before now: `90s`, `30m`, `2h`, `7d` or `2w`.
@@ -171,7 +175,7 @@ pub(super) enum Unit {
     Count,
     /// `ms`, `s`, `m` or `h`; seconds without a unit.
     Seconds,
-    /// A day, minute or second in UTC, `today`, `yesterday`, or a time before now such as `7d`.
+    /// A day, minute or second, `today`, `yesterday`, or a time before now such as `7d`.
     Moment,
 }
 
@@ -217,7 +221,7 @@ impl Amount {
                     Some(ago) => (true, (ago, ago)),
                     None if text.eq_ignore_ascii_case("today") => (true, clock.day(0)?),
                     None if text.eq_ignore_ascii_case("yesterday") => (true, clock.day(1)?),
-                    None => (false, moment(text)?),
+                    None => (false, moment(text, clock.zone())?),
                 };
                 return Some(Self {
                     text: text.to_owned(),
@@ -266,19 +270,33 @@ impl Amount {
     }
 }
 
-/// Returns the first and last microsecond of the day, minute or second that `text` names.
-fn moment(text: &str) -> Option<(f64, f64)> {
-    let text = text.strip_suffix(['Z', 'z']).unwrap_or(text);
+/// Returns the first and last microsecond of a day.
+fn whole_day(day: Date, zone: &TimeZone) -> Option<(f64, f64)> {
+    // A day of a time zone may have 23 or 25 hours.
+    let start = |day: Date| {
+        let start = day.to_zoned(zone.clone()).ok()?;
+        Some(start.timestamp().as_microsecond())
+    };
+    let (first, next) = (start(day)?, start(day.tomorrow().ok()?)?);
+    Some((first as f64, next.saturating_sub(1) as f64))
+}
+
+/// Returns the first and last microsecond of the day, minute or second that `text` names: in this
+/// zone, or in UTC if it ends with a `Z`.
+fn moment(text: &str, zone: &TimeZone) -> Option<(f64, f64)> {
+    let (text, zone) = match text.strip_suffix(['Z', 'z']) {
+        Some(text) => (text, &TimeZone::UTC),
+        None => (text, zone),
+    };
+    let time = text.parse::<DateTime>().ok()?;
     let length = match (text.contains(['T', 't']), text.matches(':').count()) {
-        (false, _) => 86_400_000_000_i64,
-        (true, 1) => 60_000_000,
+        (false, _) => return whole_day(time.date(), zone),
+        (true, 1) => 60_000_000_i64,
         (true, 2) if !text.contains('.') => 1_000_000,
         _ => 1,
     };
-    let start = text
-        .parse::<DateTime>()
-        .ok()?
-        .to_zoned(TimeZone::UTC)
+    let start = time
+        .to_zoned(zone.clone())
         .ok()?
         .timestamp()
         .as_microsecond();

@@ -21,7 +21,9 @@ mod survey;
 #[cfg(test)]
 mod tests;
 
-pub use group::{Group, Groups, Member, Sum, Window, groups};
+pub(crate) use group::Amount;
+pub use group::{GROUPINGS, Group, Grouping, Groups, Member, Sum, Window, groups};
+pub(crate) use survey::Adding;
 pub use survey::{Facets, Survey, Total, by_frequency, survey};
 
 use cursor::{Cursor, SortKey, place};

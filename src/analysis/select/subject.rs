@@ -33,6 +33,10 @@ impl Subject for Summary {
         field.flag(self)
     }
 
+    fn is_recorded(&self, field: &Column) -> bool {
+        field.is_recorded(self)
+    }
+
     fn changed(&self, key: &str) -> bool {
         self.changed
             .iter()
@@ -57,6 +61,10 @@ impl Subject for StepSubject<'_> {
 
     fn flag(&self, field: &Column) -> Option<bool> {
         field.flag_of_step(self)
+    }
+
+    fn is_recorded(&self, field: &Column) -> bool {
+        field.is_recorded_in_step(self)
     }
 
     fn changed(&self, key: &str) -> bool {

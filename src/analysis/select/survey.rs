@@ -4,8 +4,9 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 
 use super::Summary;
-use super::group::{Amount, Sum};
+use super::group::{Amount, GROUPINGS, Grouping, Sum};
 use crate::analysis::columns::{COST, Column, DURATION, MODEL, STATUS, STOP, TOKENS};
+use crate::analysis::cost_shares::CostShares;
 use crate::analysis::query::Query;
 use crate::analysis::run_result::ShownStatus;
 
@@ -30,8 +31,8 @@ pub struct Survey {
     pub duration: Total,
     /// The filter counts.
     pub facets: Facets,
-    /// The columns that runs can be grouped by: those with a value in some run.
-    pub groups: Vec<&'static Column>,
+    /// What the runs can be grouped by: what some run records.
+    pub groups: Vec<&'static Grouping>,
 }
 
 /// The sum of a column over the runs that record it, and its distribution.
@@ -69,7 +70,7 @@ pub fn survey<T: AsRef<Summary>>(all: &[T], query: &Query) -> Survey {
     };
     let [status, stop, model] = [STATUS, STOP, MODEL].map(without);
     let mut tally = Tally {
-        open: Column::grouping().collect(),
+        open: GROUPINGS.iter().collect(),
         ..Tally::default()
     };
     for run in all.iter().map(AsRef::as_ref) {
@@ -106,17 +107,17 @@ struct Tally<'a> {
     stops: HashMap<&'a str, BTreeMap<ShownStatus, usize>>,
     models: HashMap<&'a str, usize>,
     matched: Vec<&'a Summary>,
-    /// Columns for grouping that have a value in some run. `open` contains the others.
-    groups: Vec<&'static Column>,
-    open: Vec<&'static Column>,
+    /// The groupings that some run records. `open` contains the others.
+    groups: Vec<&'static Grouping>,
+    open: Vec<&'static Grouping>,
 }
 
 impl Tally<'_> {
     fn see_groups(&mut self, run: &Summary) {
         let groups = &mut self.groups;
-        self.open.retain(|column| {
-            let has = column.value(run).is_some();
-            groups.extend(has.then_some(*column));
+        self.open.retain(|grouping| {
+            let has = grouping.has(run);
+            groups.extend(has.then_some(*grouping));
             !has
         });
     }
@@ -124,6 +125,7 @@ impl Tally<'_> {
     fn survey(self, total: usize) -> Survey {
         let (mut newest, mut copies, mut contradicted) = (None, 0, 0);
         let [mut tokens, mut cost, mut duration] = [TOKENS, COST, DURATION].map(Adding::new);
+        let shares = CostShares::of(self.matched.iter().copied());
         // One pass, because with a hundred thousand runs most of the work is fetching each from
         // memory.
         for run in &self.matched {
@@ -134,7 +136,7 @@ impl Tally<'_> {
             }
             contradicted += usize::from(!run.verdict.contradictions.is_empty());
             for total in [&mut tokens, &mut cost, &mut duration] {
-                total.add(run);
+                total.add(run, &shares);
             }
         }
         Survey {
@@ -191,14 +193,14 @@ pub fn by_frequency(counts: HashMap<&str, usize>) -> Vec<(String, usize)> {
 }
 
 /// A column being added up.
-struct Adding {
+pub(crate) struct Adding {
     column: &'static Column,
     total: Total,
     numbers: Vec<f64>,
 }
 
 impl Adding {
-    fn new(column: &'static Column) -> Self {
+    pub(crate) fn new(column: &'static Column) -> Self {
         Self {
             column,
             total: Total::default(),
@@ -206,15 +208,15 @@ impl Adding {
         }
     }
 
-    fn add(&mut self, run: &Summary) {
-        if let Some(amount) = Amount::of(self.column, run) {
+    pub(crate) fn add(&mut self, run: &Summary, shares: &CostShares<'_>) {
+        if let Some(amount) = Amount::of(self.column, run, shares) {
             self.total.sum.include(amount);
             self.total.estimated += usize::from(amount.is_estimate);
             self.numbers.push(amount.number);
         }
     }
 
-    fn total(self) -> Total {
+    pub(crate) fn total(self) -> Total {
         Total {
             median: median(self.numbers),
             ..self.total

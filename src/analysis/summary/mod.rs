@@ -8,6 +8,7 @@ use thin_vec::ThinVec;
 
 use super::compact::{Blank, Seldom, Shared};
 use super::copies::{CopiedPart, Fingerprint, Related, Relation, SeparateChildren};
+use super::failures::{RunFailure, failures_of_run};
 use super::format;
 use super::life::{ExternalFacts, Life, life};
 use super::ordinals::kept_of_all;
@@ -20,8 +21,9 @@ use super::{
     newest::{are_steps_unknown, copied, kept_answer, newest_run},
     timing::{own_least_ms, own_ms},
 };
-use crate::model::index::{Distinct, QUARTER, RunTally, SpentKey};
-use crate::model::price::{Prices, RequestSize};
+use crate::model::failure::FailureTally;
+use crate::model::index::{Distinct, Group, QUARTER, RunTally, SpentKey};
+use crate::model::price::{KindCosts, Prices, RequestSize};
 use crate::model::step::Usage;
 use crate::model::{Can, Certainty, EventKind, Index, Outcome, RunKey, RunScore};
 
@@ -146,6 +148,8 @@ pub struct Summary {
     pub issues: (usize, usize),
     /// Steps in which something failed, according to lines and events.
     pub errors: usize,
+    /// These steps by message, in the order of their first steps, and what ended the run.
+    pub failures: ThinVec<RunFailure>,
     /// Whether lines or events that may contain more such steps are missing.
     pub errors_unknown: bool,
     /// Whether the events file is missing.
@@ -166,6 +170,8 @@ pub struct Summary {
 pub struct RareFacts {
     /// The status in the manifest.
     pub status: Option<String>,
+    /// The failed steps that are in none of the failures.
+    pub failures_left_out: usize,
     /// Step lines that are replies of sub-agents rather than the run's own.
     pub steps_nested: usize,
     /// Whether the tokens are those of a whole thread, including the runs that this one continues,
@@ -200,6 +206,8 @@ pub struct RareFacts {
     pub child_ids: ThinVec<String>,
     /// Whether the recorded totals include the child runs.
     pub totals_with_children: bool,
+    /// Whether the recorded cost includes that of the child runs.
+    pub cost_with_children: bool,
     /// The token total that another tool recorded for the whole run.
     pub total: Option<u64>,
     /// Whether that record states what may explain a difference from the steps.
@@ -221,6 +229,10 @@ pub struct RareFacts {
     /// The usage of the copied steps at the start of the run. It's not included in the fields
     /// above.
     pub copied: Option<CopiedPart>,
+    /// The hash of the prompt.
+    pub prompt_hash: Option<Box<str>>,
+    /// The last score of each critic, and the scores of the whole run, as far as they're numbers.
+    pub critic_scores: ThinVec<CriticScore>,
 }
 
 /// A sample of an evaluation.
@@ -316,6 +328,15 @@ pub struct GivenScore {
     pub value: Option<String>,
 }
 
+/// A critic's last score, or a score of the whole run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CriticScore {
+    /// Who or what gave the score.
+    pub name: String,
+    /// The score.
+    pub score: f64,
+}
+
 impl GivenScore {
     fn of(given: &RunScore) -> Self {
         let grade = || given.grade.as_deref().map(str::to_owned);
@@ -330,6 +351,43 @@ impl GivenScore {
 const MAX_DENIED: usize = 20;
 /// Limits the scores kept for a run.
 const MAX_SCORES: usize = 100;
+/// Limits the last steps in which a critic's last score is looked for.
+const MAX_SCORED_STEPS: usize = 10_000;
+
+/// Returns the last score of each critic, and the scores of the whole run. The latter win.
+fn critic_scores<'a>(
+    index: &Index,
+    given: impl Iterator<Item = &'a RunScore>,
+) -> ThinVec<CriticScore> {
+    let mut found: ThinVec<CriticScore> = ThinVec::new();
+    let mut add = |name: &str, score: Option<f64>| {
+        let score = score.filter(|score| score.is_finite());
+        let is_new = found.len() < MAX_SCORES && found.iter().all(|known| known.name != name);
+        if let Some(score) = score.filter(|_| is_new) {
+            let name = name.to_owned();
+            found.push(CriticScore { name, score });
+        }
+    };
+    given.for_each(|given| add(&given.name, given.score));
+    let mut missing: Vec<_> = index.tally().run.critics.iter().collect();
+    for (_, step) in newest_run(index).rev().take(MAX_SCORED_STEPS) {
+        if missing.is_empty() {
+            break;
+        }
+        for mark in step
+            .critics
+            .iter()
+            .rev()
+            .filter(|mark| mark.score.is_some())
+        {
+            if let Some(at) = missing.iter().position(|symbol| *symbol == mark.name) {
+                missing.swap_remove(at);
+                add(index.name(mark.name), mark.score);
+            }
+        }
+    }
+    found
+}
 
 /// The usage of the steps of one model in a quarter of an hour.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -399,6 +457,12 @@ impl Spent {
             return Some(self.paid);
         }
         prices?.cost(&self.model, self.usage(), self.size)
+    }
+
+    /// Returns the cost of the known tokens by these prices, by kind of token. `None` if the model
+    /// has no price.
+    pub fn costs_by_price(&self, prices: Option<&Prices>) -> Option<KindCosts> {
+        prices?.costs(&self.model, self.usage(), self.size)
     }
 }
 
@@ -627,13 +691,25 @@ impl Summary {
         }
     }
 
+    /// Sets the failures to those of these steps, of steps without a line, and of the end.
+    fn with_failures(mut self, index: &Index, of_steps: &FailureTally) -> Self {
+        let tally = with_lost(index, of_steps);
+        let (failures, left_out) = failures_of_run(index, &tally, &self.life, &self.verdict);
+        self.failures = failures.into();
+        if self.failures_left_out != left_out {
+            self.failures_left_out = left_out;
+        }
+        self
+    }
+
     /// Removes what counts in the rows of the child runs.
     fn without_children(mut self, index: &Index, separate_children: &SeparateChildren) -> Self {
         let (mut tokens, mut usage) = (Some(0_u64), Usage::of_nothing());
         let steps = separate_children.steps(index);
+        let own = index.tally_without(&steps);
+        self = self.with_failures(index, &own.failures);
         if !self.spent.is_empty() {
             let unknown = self.spent.iter().map(|spent| spent.unknown as usize);
-            let own = index.tally_without(&steps);
             let cut_off = unknown
                 .sum::<usize>()
                 .saturating_sub(index.tally().run.unknown_tokens);
@@ -721,6 +797,7 @@ impl Summary {
         self.steps_nested = self.steps_nested.saturating_sub(before.nested);
         self.events -= copied_events;
         self.errors = self.errors.saturating_sub(before.failed);
+        self = self.with_failures(index, &own.failures);
         self.tokens = self
             .tokens
             .filter(|tokens| *tokens == 0)
@@ -870,6 +947,9 @@ impl Summary {
     /// Formats the cost, with the source of an estimate.
     pub fn cost_words(&self) -> Option<String> {
         Some(match self.cost()? {
+            Cost::Recorded(usd) if self.cost_with_children && self.children > Some(0) => {
+                format!("{}, child runs included", format::usd(usd))
+            }
             Cost::Recorded(usd) => format::usd(usd),
             Cost::Estimated(usd) => format!("≈{}, {}", format::usd(usd), self.estimated_from()?),
         })
@@ -1102,10 +1182,10 @@ fn models(index: &Index) -> Vec<String> {
     if all.len() > 1 { all } else { Vec::new() }
 }
 
-/// Counts the rounds of the newest run that have an error but no step line.
-fn failed_without_line(index: &Index) -> usize {
+/// Returns the rounds of the newest run that have an error but no step line.
+fn failed_without_line(index: &Index) -> Vec<&Group> {
     if index.format().is_one_file() || index.count_without_line() == 0 {
-        return 0;
+        return Vec::new();
     }
     let first = index
         .newest_segments()
@@ -1116,13 +1196,20 @@ fn failed_without_line(index: &Index) -> usize {
         .into_iter()
         .filter(|round| *round >= first);
     rounds
-        .filter(|round| {
-            index
-                .groups()
-                .get(*round)
-                .is_some_and(|group| group.error.is_some())
-        })
-        .count()
+        .filter_map(|round| index.groups().get(round))
+        .filter(|group| group.error.is_some())
+        .collect()
+}
+
+/// Adds the failures of steps without a line.
+fn with_lost(index: &Index, tally: &FailureTally) -> FailureTally {
+    let mut tally = tally.clone();
+    for group in failed_without_line(index) {
+        if let Some(error) = &group.error {
+            tally.add_without_step(index.key_of_event(error), group.started);
+        }
+    }
+    tally
 }
 
 /// Counts the step lines and the readable event lines of the newest run.
@@ -1207,6 +1294,7 @@ pub fn summary(
     let no_steps_recorded = run.readable == 0 && are_steps_unknown(index);
     let rare = RareFacts {
         status: text(manifest.and_then(|manifest| manifest.status.as_ref())),
+        failures_left_out: 0,
         // If all steps are nested, there's no record of what they're nested in.
         steps_nested: if run.nested < run.readable {
             run.nested
@@ -1245,6 +1333,7 @@ pub fn summary(
             .map(|id| id.to_string())
             .collect(),
         totals_with_children: manifest.is_some_and(|manifest| manifest.totals_with_children),
+        cost_with_children: manifest.is_some_and(|manifest| manifest.cost_with_children),
         total: manifest
             .and_then(|manifest| manifest.total.as_ref())
             .map(|total| total.tokens),
@@ -1264,6 +1353,8 @@ pub fn summary(
         files_changed: files_changed(index),
         files_edited: files_edited(index),
         copied: None,
+        prompt_hash: manifest.and_then(|manifest| manifest.prompt_hash.clone()),
+        critic_scores: critic_scores(index, run_scores.clone()),
     };
     let whole = Summary {
         key: key.clone(),
@@ -1355,7 +1446,8 @@ pub fn summary(
             recorded.max(life.sign).or(written)
         },
         issues: health::counts(index),
-        errors: index.failed_steps() + failed_without_line(index),
+        errors: index.failed_steps() + failed_without_line(index).len(),
+        failures: ThinVec::new(),
         errors_unknown,
         events_unknown,
         partial: index.is_partial(),
@@ -1366,7 +1458,7 @@ pub fn summary(
     };
     match copied(index) {
         Some(copied) => whole.without_copied(index, copied),
-        None => whole,
+        None => whole.with_failures(index, &index.failures()),
     }
 }
 
@@ -1376,6 +1468,7 @@ impl Summary {
     pub fn unread(self) -> Self {
         Self {
             verdict: Verdict::of_unread(0),
+            failures: ThinVec::new(),
             partial: true,
             ..self
         }

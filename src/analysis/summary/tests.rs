@@ -741,3 +741,104 @@ fn a_run_that_ended_without_an_answer_says_that_its_context_was_nearly_full() {
     assert_eq!(evidence(&[1_000, 120_000]), None, "not nearly full");
     assert_eq!(evidence(&[184_000, 1, 1, 1]), None, "long before the end");
 }
+
+#[test]
+fn failed_steps_are_kept_by_message_with_what_happened_next() {
+    let step = |id: usize, tool: &str, error: &str| {
+        let result = match error {
+            "" => r#"{"status": "success", "output": "fine"}"#.to_owned(),
+            error => format!(r#"{{"status": "error", "error": "{error}"}}"#),
+        };
+        format!(
+            r#"{{"step_id": {id}, "decision": {{"mode": "act"}}, "actions": [{{"name": "{tool}", "args": {{"path": "{tool}"}}}}], "action_results": [{result}]}}"#
+        )
+    };
+    let steps = [
+        step(0, "look", "no file '/a/b.txt'"),
+        step(1, "look", "no file '/c.txt'"),
+        step(2, "look", ""),
+        step(3, "run", "exit code 3"),
+        step(4, "look", "exit code 4"),
+    ];
+    let run = told(&index(
+        &steps,
+        &[],
+        r#"{"run_id": "r", "status": "completed"}"#,
+    ));
+    let rows: Vec<_> = run
+        .failures
+        .iter()
+        .map(|one| {
+            (
+                &*one.tool,
+                &*one.message,
+                one.steps,
+                one.first_step(),
+                one.last_step(),
+            )
+        })
+        .collect();
+    assert_eq!(
+        rows,
+        [
+            ("look", "no file ‹path›", 2, Some(0), Some(1)),
+            ("run", "exit code 3", 1, Some(3), Some(3)),
+            ("look", "exit code 4", 1, Some(4), Some(4)),
+        ]
+    );
+    // Same call again: failed once, worked once. Then another tool, then nothing.
+    let next: Vec<_> = run.failures.iter().map(|one| one.next).collect();
+    assert_eq!(
+        next,
+        [[1, 1, 0, 0, 0, 0], [0, 0, 0, 1, 0, 0], [0, 0, 0, 0, 0, 1]]
+    );
+    assert_eq!((run.errors, run.failures_left_out), (4, 0));
+}
+
+#[test]
+fn a_run_keeps_its_first_messages_and_counts_the_other_steps() {
+    let steps: Vec<String> = (0..100)
+        .map(|id| {
+            let name: String = format!("{id:03}").bytes().map(|byte| char::from(byte + 49)).collect();
+            format!(
+                r#"{{"step_id": {id}, "decision": {{"mode": "act"}}, "actions": [{{"name": "run", "args": {{}}}}], "action_results": [{{"status": "error", "error": "cause {name}"}}]}}"#
+            )
+        })
+        .collect();
+    let run = told(&index(
+        &steps,
+        &[],
+        r#"{"run_id": "r", "status": "completed"}"#,
+    ));
+    assert_eq!(
+        (run.errors, run.failures.len(), run.failures_left_out),
+        (100, 64, 36)
+    );
+}
+
+#[test]
+fn the_failure_that_ended_a_run_is_marked() {
+    let steps = [r#"{"step_id": 0, "decision": {"mode": "act"}}"#.to_owned()];
+    let events = [
+        event(0, "DECIDE", "state_ready", "10:00:01"),
+        event(1, "DECIDE", "state_ready", "10:00:02"),
+        r#"{"step_id": 1, "phase": "DECIDE_ERROR", "ok": false, "ts": "2026-03-01T10:00:03+00:00", "error": "planner is empty after 3 s"}"#.to_owned(),
+        r#"{"step_id": 1, "phase": "END", "ok": false, "ts": "2026-03-01T10:00:04+00:00", "payload": {"stop_reason": "unrecoverable_error"}}"#.to_owned(),
+    ];
+    let run = told(&index(
+        &steps,
+        &events,
+        r#"{"run_id": "r", "status": "completed", "summary": {"stop_reason": "unrecoverable_error"}}"#,
+    ));
+    let rows: Vec<_> = run
+        .failures
+        .iter()
+        .map(|one| (one.source.as_str(), &*one.message, one.steps, one.ended))
+        .collect();
+    assert_eq!(
+        rows,
+        [("model", "planner is empty after ‹time›", 1, true)],
+        "{:?}",
+        run.verdict
+    );
+}

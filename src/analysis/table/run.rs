@@ -10,7 +10,7 @@ use crate::analysis::columns::{self, named};
 use crate::analysis::facts::Record;
 use crate::analysis::newest::newest_run;
 use crate::analysis::summary::Summary;
-use crate::analysis::verdict::{RunStatus, ended};
+use crate::analysis::verdict::{RunStatus, ended, error_of_end};
 use crate::analysis::why;
 use crate::model::time::day;
 use crate::model::{CallEnd, Certainty, EndKind, Index, Outcome, Reading, StopReason, Trial};
@@ -159,14 +159,7 @@ impl Run {
         if self.summary.verdict.outcome != Outcome::Failed {
             return None;
         }
-        let manifest = self.index.manifest().get();
-        let detail = ended(&self.index, &self.summary.life).map(|ended| &*ended.detail);
-        let fatal = || {
-            manifest
-                .and_then(|manifest| manifest.fatal())
-                .map(|failure| &*failure.message)
-        };
-        let stop = || self.index.stop().map(|stop| &*stop.reading.detail);
+        let stated = error_of_end(&self.index, &self.summary.life);
         let event = || {
             self.index
                 .segment()?
@@ -174,12 +167,7 @@ impl Run {
                 .as_ref()
                 .map(|(_, text)| &**text)
         };
-        let filled = |text: &&str| !text.is_empty();
-        let text = detail
-            .filter(filled)
-            .or_else(|| fatal().filter(filled))
-            .or_else(|| stop().filter(filled));
-        text.or_else(event).map(Cow::Borrowed)
+        stated.or_else(event).map(Cow::Borrowed)
     }
 
     /// Returns the reason given by the newest critic that scored the run or its steps.
@@ -315,6 +303,7 @@ pub static RUNS: &[Field<Run>] = &[
     shared("result", columns::RESULT),
     // Columns that other tools' tables don't have.
     shared("cost_estimated", named("cost_estimated")),
+    shared("cost_in", named("cost_in")),
     shared("verdict", named("verdict")),
     shared("liveness", named("liveness")),
     shared("task", named("task")),

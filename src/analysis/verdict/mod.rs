@@ -494,6 +494,19 @@ pub(super) fn ended<'a>(index: &'a Index, life: &Life) -> Option<&'a Ended> {
     Facts::of(index).ended(life)
 }
 
+/// Returns the error in the records of the run's end: of the end itself, of the failure that ended
+/// the run, or of the stop check.
+pub(in crate::analysis) fn error_of_end<'a>(index: &'a Index, life: &Life) -> Option<&'a str> {
+    let detail = ended(index, life).map(|ended| &*ended.detail);
+    let fatal = || Some(&*index.manifest().get()?.fatal()?.message);
+    let stop = || index.stop().map(|stop| &*stop.reading.detail);
+    let filled = |text: &&str| !text.is_empty();
+    detail
+        .filter(filled)
+        .or_else(|| fatal().filter(filled))
+        .or_else(|| stop().filter(filled))
+}
+
 /// Returns whether the sentence itself says that no end is recorded.
 pub(super) fn says_no_end(index: &Index, life: &Life) -> bool {
     let facts = Facts::of(index);

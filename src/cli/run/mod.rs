@@ -526,6 +526,7 @@ mod tests {
                     colour: false,
                     now: 0,
                     zone: TimeZone::UTC,
+                    width: None,
                 },
                 Barrier::new(STARTS),
             );

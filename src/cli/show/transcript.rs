@@ -9,7 +9,9 @@ use crate::page::part::tool::ToolLine;
 use crate::page::run_view::RunView;
 use crate::page::step::StepView;
 use crate::page::step::fill::{StepPlace, step_brief};
-use crate::page::step::messages::{compaction_in_words, compactions_before, prompts_before};
+use crate::page::step::messages::{
+    compaction_in_words, compactions_before, interruption_before, prompts_before,
+};
 use crate::recorded::RecordedRun;
 
 /// Lines shown of a failed call's result. They are its last ones.
@@ -27,6 +29,7 @@ pub(super) fn write(out: &mut dyn Write, run: &RecordedRun, look: &Look) -> io::
         width,
     };
     for n in 0..total {
+        page.interruption(out, n)?;
         page.prompts(out, n)?;
         for compaction in compactions_before(&page.view, n) {
             let words = format!("── {} ──", compaction_in_words(page.view.index, compaction));
@@ -38,6 +41,7 @@ pub(super) fn write(out: &mut dyn Write, run: &RecordedRun, look: &Look) -> io::
             page.step(out, n, step_view)?;
         }
     }
+    page.interruption(out, total)?;
     page.prompts(out, total)
 }
 
@@ -51,6 +55,15 @@ struct Page<'a> {
 }
 
 impl Page<'_> {
+    /// Writes that the agent was interrupted before step `n`.
+    fn interruption(&self, out: &mut dyn Write, n: usize) -> io::Result<()> {
+        let Some(words) = interruption_before(&self.view, n) else {
+            return Ok(());
+        };
+        let words = visible(&format!("── {words} ──")).into_owned();
+        writeln!(out, "{}\n", self.look.paint(Ink::Dim, &words))
+    }
+
     /// Writes the prompts before step `n`.
     fn prompts(&self, out: &mut dyn Write, n: usize) -> io::Result<()> {
         for prompt in prompts_before(&self.view, n) {

@@ -15,12 +15,11 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
-use super::command::{Done, write_json};
+use super::command::{Done, query, write_json};
 use super::config::Settings;
 use super::look::Look;
 use crate::analysis::format::{bytes, count, counted, visible_line};
-use crate::analysis::query::Query;
-use crate::error::{Error, Kind, Result};
+use crate::error::{Error, Kind};
 use crate::live::{Listed, list};
 use maker::Maker;
 use read::Piece;
@@ -85,7 +84,7 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
     let maker = Maker {
         table: args.table,
         format: args.format,
-        query: parsed(query)?,
+        query: self::query(query, look)?,
         board: args.board.clone(),
         prices: args.settings.read()?.prices,
         now: look.now,
@@ -162,16 +161,4 @@ fn no_parquet(table: Table) -> Error {
         "this build of board lacks the feature parquet and can't write Parquet",
     )
     .hint(hint)
-}
-
-/// Parses the query. Ignored terms are an error.
-fn parsed(text: &str) -> Result<Query> {
-    let query = Query::parse(text);
-    match query.ignored.first() {
-        Some(term) => Err(Error::new(
-            Kind::Usage,
-            format!("--in can't use the term {}: {}", term.text, term.why),
-        )),
-        None => Ok(query),
-    }
 }

@@ -262,6 +262,7 @@ impl Reader for Session {
         run.children = Some(children);
         run.child_ids = self.children.listed();
         run.cost_usd = cost;
+        run.cost_with_children = cost.is_some();
         // In a resumed or copied session, the program includes earlier usage.
         let is_whole = !self.has_copies && self.costs.len() == 1;
         run.total = self.total.filter(|_| is_whole).map(|tokens| Total {

@@ -464,6 +464,7 @@ impl Stream {
             let run = draft.run();
             (run.tokens, run.usage, run.totals_with_children) = (sum_of(usage), usage, true);
             run.cost_usd = cost;
+            run.cost_with_children = true;
             run.total = sum_of(usage).map(|tokens| self.total(tokens));
             return;
         }
@@ -522,6 +523,7 @@ impl Stream {
         } else {
             cost.or(run.cost_usd)
         };
+        run.cost_with_children = run.cost_usd.is_some();
     }
 
     /// Reads the total of Qwen Code's program up to this result. Each program counts from its own

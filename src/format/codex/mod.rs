@@ -24,7 +24,8 @@ use super::{
 };
 use crate::model::json::walk;
 use crate::model::{
-    Can, Capabilities, Certainty, Compaction, Ended, EventKind, Format, IssueKind, Outcome, Total,
+    Can, Capabilities, Certainty, Compaction, Ended, EventKind, EventNote, Format, IssueKind,
+    Outcome, Total,
 };
 
 /// A session file.
@@ -112,6 +113,8 @@ struct Rollout {
     is_manned: Option<bool>,
     /// Whether the program asked the user for approval and has done nothing since.
     asks_leave: bool,
+    /// When the program asked for approval of a call that hasn't begun.
+    asked_at: Option<i64>,
     /// The end and the answer before the newest turn.
     before: (Option<Ended>, Option<Box<str>>),
     ends: Turns,
@@ -146,7 +149,10 @@ impl Reader for Rollout {
             .or_else(|| text(payload.kind))
             .or_else(|| text(payload.role))
             .unwrap_or_default();
-        let mark = EventDraft::new(&kind, ts).stage(&stage);
+        let mark = EventDraft {
+            note: self.approval(&stage, ts),
+            ..EventDraft::new(&kind, ts).stage(&stage)
+        };
         // A line contains its time or its number, so different lines are never identical.
         let is_one_of_a_kind = line.timestamp.is_some() || line.ordinal.is_some();
         if is_one_of_a_kind && draft.is_again(record.text) {
@@ -270,6 +276,25 @@ impl Reader for Rollout {
 }
 
 impl Rollout {
+    /// Returns the wait for the user's approval that ends with an event of the program. A result
+    /// doesn't tell it apart from the time of the call.
+    fn approval(&mut self, stage: &str, ts: Option<i64>) -> Option<EventNote> {
+        match stage {
+            "exec_approval_request" | "apply_patch_approval_request" => {
+                self.asked_at = self.asked_at.or(ts);
+                None
+            }
+            "exec_command_begin" | "patch_apply_begin" => {
+                Some(EventNote::Approval(self.asked_at.take()?, ts?))
+            }
+            stage if stage.ends_with("_end") || stage.ends_with("_output") => {
+                self.asked_at = None;
+                None
+            }
+            _ => None,
+        }
+    }
+
     /// Returns the number of steps.
     fn steps(&self) -> usize {
         self.last.map_or(0, |last| last + 1)
@@ -356,7 +381,9 @@ impl Rollout {
                 let is_task = kind == Some("agent_message") && draft.run().parent.is_some();
                 let is_prompt = kind.is_none() && text(payload.role).as_deref() == Some("user");
                 if (is_task || is_prompt) && !draft.has_task() {
-                    self.prompt(&said, &mark, draft);
+                    let task = Some(&said).filter(|_| is_task);
+                    let task = task.and_then(|said| given_task(said, payload.content));
+                    self.prompt(task.as_deref().unwrap_or(&said), &mark, draft);
                 } else {
                     // In some versions, no other record contains the user's text.
                     let is_users =
@@ -689,4 +716,57 @@ fn is_of_user(payload: &Payload<'_>) -> bool {
         .filter_map(|item| member(item, "provenance"))
         .filter_map(|from| text(member(from, "type")));
     whose.into_iter().any(|whose| whose == "user")
+}
+
+/// Returns the task in the message of a parent agent: `Message Type: NEW_TASK`, more lines, and a
+/// payload. The payload may be encrypted. The name of the task is known then.
+fn given_task(said: &str, content: Option<&str>) -> Option<String> {
+    let head = said.strip_prefix("Message Type: ")?;
+    let (head, payload) = head.split_once("Payload:").unwrap_or((head, ""));
+    // Words have spaces. Encrypted text has none.
+    let parts = content.into_iter().flat_map(walk::items);
+    let unread = parts.filter_map(|part| text(member(part, "encrypted_content")));
+    let readable = unread
+        .map(|words| words.trim().to_owned())
+        .find(|words| words.contains(' '));
+    let named = || {
+        let name = head
+            .lines()
+            .find_map(|line| line.strip_prefix("Task name: "))?;
+        name.rsplit('/').next().map(str::to_owned)
+    };
+    Some(payload.trim().to_owned())
+        .filter(|payload| !payload.is_empty())
+        .or(readable)
+        .or_else(named)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::given_task;
+    use crate::format::value::spoken;
+
+    #[test]
+    fn a_helpers_task_is_the_payload_of_its_parents_message() {
+        const HEAD: &str =
+            "Message Type: NEW_TASK\\nTask name: /root/reader\\nSender: /root\\nPayload:\\n";
+        let task = |content: &str| given_task(&spoken(Some(content)), Some(content));
+        for (content, expected) in [
+            (
+                format!(r#"[{{"text":"{HEAD}Read a.py.\nThen stop."}}]"#),
+                "Read a.py.\nThen stop.",
+            ),
+            (
+                format!(r#"[{{"text":"{HEAD}"}},{{"encrypted_content":"Read a.py."}}]"#),
+                "Read a.py.",
+            ),
+            (
+                format!(r#"[{{"text":"{HEAD}"}},{{"encrypted_content":"gAAAAABmZ3Q="}}]"#),
+                "reader",
+            ),
+        ] {
+            assert_eq!(task(&content).as_deref(), Some(expected), "{content}");
+        }
+        assert_eq!(task(r#"[{"text":"Read a.py."}]"#), None);
+    }
 }

@@ -21,7 +21,9 @@ use super::super::{
 use super::{arguments, finished};
 use crate::model::json::walk;
 use crate::model::step::{NO_WORDS, Usage};
-use crate::model::{Can, Capabilities, Certainty, Ended, EventKind, Format, IssueKind, Outcome};
+use crate::model::{
+    Can, Capabilities, Certainty, Ended, EventKind, EventNote, Format, IssueKind, Outcome,
+};
 
 /// An exported conversation.
 pub(in crate::format) static TRAJECTORY: Tool = Tool {
@@ -103,6 +105,9 @@ const BESIDE: [&str; 9] = [
     "stop",
 ];
 
+/// The state of an agent that waits for the user's approval.
+const ASKS: &str = "awaiting_user_confirmation";
+
 /// The states of an agent that doesn't continue, except for an error.
 const ENDS: &[End] = ends! {
     "finished" => Completed, "The agent finished";
@@ -139,6 +144,8 @@ pub(super) struct Trajectory {
     due: bool,
     /// Whether the last reply asks the user.
     waits: bool,
+    /// When the agent began to wait for the user's approval.
+    asked: Option<i64>,
     /// The answer that the agent submitted with its last action.
     answer: Option<Box<str>>,
     /// The agent's state, as recorded by an event.
@@ -175,7 +182,17 @@ impl Reader for Trajectory {
             (false, _, "agent_state_changed") => {
                 let extras = event.extras.map(Extras::of).unwrap_or_default();
                 let state = text(extras.state).unwrap_or_default();
-                let at = draft.event(mark.stage(&state).failed(state == "error"));
+                let note = match &*state {
+                    ASKS => {
+                        self.asked = self.asked.or(mark.ts);
+                        None
+                    }
+                    _ => self.asked.take().zip(mark.ts),
+                };
+                let at = draft.event(EventDraft {
+                    note: note.map(|(from, to)| EventNote::Approval(from, to)),
+                    ..mark.stage(&state).failed(state == "error")
+                });
                 // Closing a finished conversation stops it once more.
                 let is_over = self
                     .end

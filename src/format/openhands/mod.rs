@@ -23,7 +23,7 @@ use super::{Answer, CallDraft, Draft, EventDraft, Numbering, Part, Reader, Shape
 use crate::model::json::walk;
 use crate::model::step::{NO_WORDS, Usage};
 use crate::model::{
-    Bound, Can, Capabilities, Certainty, Ended, Fact, Format, Outcome, Statement, stated,
+    Bound, Can, Capabilities, Certainty, Ended, EventNote, Fact, Format, Outcome, Statement, stated,
 };
 
 /// What both can record.
@@ -116,6 +116,9 @@ fn is_event(line: &str) -> bool {
     known && is_text(event.id) && is_text(event.timestamp) && is_text(event.source)
 }
 
+/// The status of a conversation that waits for the user's approval.
+const ASKS: &str = "waiting_for_confirmation";
+
 /// The states of a conversation that doesn't continue, and the events that stop it.
 const ENDS: &[End] = ends! {
     "finished" => Completed, "Answered";
@@ -164,6 +167,8 @@ struct Session {
     iterations: (u64, u64),
     /// Whether a prompt came after the last reply.
     due: bool,
+    /// When the conversation began to wait for the user's approval.
+    asked: Option<i64>,
     /// The stop of the conversation, as recorded by an event.
     end: Option<Ended>,
     /// The newest status in an event, and that event.
@@ -225,7 +230,14 @@ impl Reader for Session {
             }
             ("ConversationStateUpdateEvent", _) => {
                 let key = text(event.key).unwrap_or_default();
-                let at = draft.event(mark.stage(&key));
+                let note = match &*key {
+                    "execution_status" => self.approval(event.value, mark.ts),
+                    _ => None,
+                };
+                let at = draft.event(EventDraft {
+                    note,
+                    ..mark.stage(&key)
+                });
                 self.update(&key, event.value.unwrap_or_default(), at);
             }
             ("ConversationErrorEvent" | "ServerErrorEvent", _) => {
@@ -389,6 +401,15 @@ impl Session {
         draft.results(step.as_slice(), mark.stage("result"), part);
     }
 
+    /// Returns the wait for the user's approval that ends with a change of the status.
+    fn approval(&mut self, status: Option<&str>, ts: Option<i64>) -> Option<EventNote> {
+        if text(status).as_deref() == Some(ASKS) {
+            self.asked = self.asked.or(ts);
+            return None;
+        }
+        Some(EventNote::Approval(self.asked.take()?, ts?))
+    }
+
     /// Handles a change of the conversation's state.
     fn update(&mut self, key: &str, value: &str, at: usize) {
         match key {
@@ -430,7 +451,7 @@ impl Session {
             "finished" | "stuck" => false,
             // After a pause the conversation continues without another event, but not after an
             // error.
-            "running" | "idle" | "waiting_for_confirmation" => end.outcome == Outcome::Cancelled,
+            "running" | "idle" | ASKS => end.outcome == Outcome::Cancelled,
             _ => true,
         };
         (!fits).then(|| {

@@ -137,6 +137,7 @@ wire! {
         issues: Many<'a, Maybe<'a, IssueWire<'a>>>,
         stop: Option<&'a RawValue>,
         facts: Option<&'a RawValue>,
+        waited_ms: Scalar<'a>,
         context: Maybe<'a, ContextWire<'a>>,
         usage: Maybe<'a, UsageWire<'a>>,
     }
@@ -235,10 +236,16 @@ impl EventWire<'_> {
             ts: stamp.map(|stamp| stamp.micros),
             ..EventHead::default()
         };
-        (head, self.note(payload, names), remarks)
+        let note = self.note(payload, head.ts, names);
+        (head, note, remarks)
     }
 
-    fn note(&self, payload: Option<&PayloadWire<'_>>, names: &mut Names) -> Option<EventNote> {
+    fn note(
+        &self,
+        payload: Option<&PayloadWire<'_>>,
+        ts: Option<i64>,
+        names: &mut Names,
+    ) -> Option<EventNote> {
         // The END of board's engine repeats the verdict of a failed run in `error`. Its note
         // as an end is more useful.
         if let Some(error) = self
@@ -314,6 +321,11 @@ impl EventWire<'_> {
                     .map(|text| capped(text, MAX_ANSWER_BYTES)),
                 non_text_answer: payload.final_result.odd(),
             }))),
+            // The event is written when the person answered.
+            ("GATE", "ask") => {
+                let micros = payload.waited_ms.int()?.checked_mul(1_000)?;
+                Some(EventNote::Approval(ts?.checked_sub(micros)?, ts?))
+            }
             ("CRITIC", "outputs") => {
                 let outputs = payload
                     .critic_outputs
@@ -453,6 +465,18 @@ mod tests {
             panic!("no END")
         };
         assert_eq!(end.issue.as_deref(), Some("TASK_X: no file"));
+    }
+
+    #[test]
+    fn a_question_to_a_person_tells_how_long_the_answer_took() {
+        let mut names = Names::default();
+        let line = br#"{"step_id": 0, "phase": "GATE", "ts": "1970-01-01T00:01:00+00:00",
+            "payload": {"stage": "ask", "guard": "asks", "waited_ms": 20000}}"#;
+        let (_, note, _) = read(line, &mut names);
+        let expected = EventNote::Approval(40_000_000, 60_000_000);
+        assert_eq!(note, Some(expected));
+        let odd = String::from_utf8_lossy(line).replace("20000", "9223372036854775807");
+        assert_eq!(read(odd.as_bytes(), &mut names).1, None);
     }
 
     #[test]

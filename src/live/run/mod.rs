@@ -22,7 +22,9 @@ use crate::model::redact::without_private;
 use crate::model::{
     Delta, InFile, Index, Issue, IssueKind, Lines, MAX_LINE_BYTES, RunKey, Span, TraceFile,
 };
-use crate::trace::{PIECE_BYTES, RedactedRun, RunDir, RunReader, Stamps, StampsHash, is_running};
+use crate::trace::{
+    PIECE_BYTES, RedactedRun, RedactionPreview, RunDir, RunReader, Stamps, StampsHash, is_running,
+};
 
 /// A run that the board follows.
 ///
@@ -842,6 +844,14 @@ impl Run {
     /// Returns an error if the files can't be read or the copy can't be written.
     pub fn redacted(&self) -> io::Result<RedactedRun> {
         RedactedRun::of(&self.dir)
+    }
+
+    /// Returns what a redacted copy would blank in at most about `max` bytes of the run.
+    ///
+    /// # Errors
+    /// Fails if the files can't be read.
+    pub fn redaction_preview(&self, max: u64) -> io::Result<RedactionPreview> {
+        RedactionPreview::of(&self.dir, max)
     }
 
     /// Returns the summary of a redacted copy. Its name and path don't tell who wrote it either.

@@ -4,11 +4,13 @@
 
 mod tokens;
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::num::{NonZeroU8, NonZeroU64};
 
 use super::call::{CallEnd, CallMark, on_one_line};
 use super::event::invocations_hash;
+use super::failure::message::fold;
 use super::fingerprint::{Print, hash_of};
 use super::json::walk;
 use super::loose::Scalar;
@@ -110,6 +112,11 @@ pub struct StepHead {
     pub error: Option<Box<str>>,
     /// What ran when `error` or `returncode` was recorded, if known.
     pub failed_call: Option<Box<FailedCall>>,
+    /// The folded line of `error`, or of what the failed call printed, as
+    /// [`fold`](super::failure::message::fold) returns it. Empty if neither is recorded.
+    pub failure: Symbol,
+    /// The tool whose result has `error` or `returncode`, if it's named.
+    pub failed_tool: Symbol,
     /// The first nonzero return code.
     pub returncode: Option<i64>,
     /// The tokens of this step's own requests (input and output of the last one), if recorded.
@@ -324,7 +331,7 @@ impl StepHead {
         self.absorb_changes(step, names);
         self.absorb_state(step, names);
         self.absorb_critics(step, names);
-        self.absorb_errors(step);
+        self.absorb_errors(step, names);
         self.tokens = step.tokens.or(self.tokens);
         self.tokens_total = step.tokens_total.or(self.tokens_total);
         self.tokens_estimated |= step.tokens_estimated;
@@ -469,16 +476,21 @@ impl StepHead {
         }
     }
 
-    fn absorb_errors(&mut self, step: &Step<'_>) {
+    fn absorb_errors(&mut self, step: &Step<'_>, names: &mut Names) {
         let failed_call = |at, printed: Option<Box<str>>| {
             let command = step.calls.get(at).and_then(Call::command);
             let command = command.map(|command| capped(&on_one_line(&command), MAX_COMMAND_BYTES));
             (command.is_some() || printed.is_some())
                 .then(|| Box::new(FailedCall { command, printed }))
         };
+        let tool = |at: usize, named: Option<&Cow<'_, str>>| {
+            let asked = step.calls.get(at).and_then(|call| call.name.as_ref());
+            named.or(asked).map(|name| name.as_ref().to_owned())
+        };
         for (at, result) in step.results.iter().enumerate() {
             if self.error.is_none() && result.has_failed() {
                 self.failed_call = failed_call(at, None);
+                self.failed_tool = intern(names, tool(at, result.tool.as_ref()));
                 let is_program = self.failed_call.is_some() || result.exit.is_some();
                 let line = said(
                     result,
@@ -488,13 +500,26 @@ impl StepHead {
                         Tells::First
                     },
                 );
-                let line = line.unwrap_or_else(|| NO_WORDS.into());
-                self.error = Some(match result.status.as_deref() {
-                    Some("cancelled") => format!("{CANCELLED}{line}").into(),
-                    _ => line,
-                });
+                let line = line.unwrap_or_else(|| NO_WORDS.to_owned());
+                let short = one_line(&line, MAX_LINE_BYTES);
+                let folded = fold(&line);
+                let (error, folded) = match result.status.as_deref() {
+                    Some("cancelled") => (
+                        format!("{CANCELLED}{short}"),
+                        format!("{CANCELLED}{folded}"),
+                    ),
+                    _ => (short, folded),
+                };
+                self.error = Some(error.into());
+                self.failure = names.intern_message(&folded);
             } else if self.error.is_none() && self.returncode.is_none() && result.exit.is_some() {
-                self.failed_call = failed_call(at, said(result, Tells::Last));
+                let line = said(result, Tells::Last);
+                let short = line.as_deref().map(|line| one_line(line, MAX_LINE_BYTES));
+                self.failed_call = failed_call(at, short.map(Box::from));
+                self.failed_tool = intern(names, tool(at, result.tool.as_ref()));
+                self.failure = line
+                    .map(|line| names.intern_message(&fold(&line)))
+                    .unwrap_or_default();
             }
             self.returncode = self.returncode.or(result.exit);
         }
@@ -505,6 +530,7 @@ impl StepHead {
             .find(|(_, invocation)| invocation.has_failed());
         if let Some((at, invocation)) = failed.filter(|_| self.error.is_none()) {
             self.failed_call = failed_call(at, None);
+            self.failed_tool = intern(names, tool(at, invocation.tool.as_ref()));
             let text = invocation
                 .error
                 .and_then(Value::string)
@@ -515,6 +541,7 @@ impl StepHead {
                 .unwrap_or_default();
             let line = telling_line(&text, Tells::First);
             self.error = Some(one_line(&line, MAX_LINE_BYTES).into());
+            self.failure = names.intern_message(&fold(&line));
         }
         // board's engine records the errors of its steps as events.
         let of_step = step
@@ -527,6 +554,7 @@ impl StepHead {
         {
             let line = telling_line(words, Tells::First);
             self.error = Some(one_line(&format!("{NO_REPLY}{line}"), MAX_LINE_BYTES).into());
+            self.failure = names.intern_message(&fold(&line));
         }
     }
 
@@ -606,7 +634,7 @@ impl StepHead {
 }
 
 /// Returns the line of a failed result that tells most, or `None` if it contains no text.
-fn said(result: &Outcome<'_>, tells: Tells) -> Option<Box<str>> {
+fn said(result: &Outcome<'_>, tells: Tells) -> Option<String> {
     let error = result.error.map(Value::plain).unwrap_or_default();
     let is_empty = says_nothing(&error) || *error == *NO_WORDS || *error == *FAILED;
     let printed = result
@@ -617,7 +645,11 @@ fn said(result: &Outcome<'_>, tells: Tells) -> Option<Box<str>> {
         .as_deref()
         .and_then(cause_in)
         .unwrap_or_else(|| telling_line(&error, tells));
-    (!line.is_empty()).then(|| one_line(&line, MAX_LINE_BYTES).into())
+    (!line.is_empty()).then(|| line.into_owned())
+}
+
+fn intern(names: &mut Names, name: Option<String>) -> Symbol {
+    name.map_or_else(Symbol::default, |name| names.intern(&name))
 }
 
 /// Returns the texts in a tool's output: a string, or the strings in an object or a list of parts.

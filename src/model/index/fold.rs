@@ -16,6 +16,8 @@ use super::{Delta, Group, Index, Segment, Stopping};
 const MAX_OUTSIDE: usize = 20;
 /// Each run keeps at most this many events that say that it stops. A run that obeys them has three.
 const MAX_STOPS: usize = 16;
+/// At most this many waits for approval are kept. A person can't answer more.
+const MAX_APPROVALS: usize = 10_000;
 /// The approximate weight of a run within a directory, including its notes. It's copied whenever a
 /// page holds the index.
 pub(super) const SEGMENT_WEIGHT: u64 = 4 * size_of::<Segment>() as u64;
@@ -470,6 +472,11 @@ impl Index {
                     .and_then(|at| self.groups.get_mut(at))
                 {
                     group.until = group.until.max(Some(ts));
+                }
+            }
+            EventNote::Approval(from, to) => {
+                if from < to && self.approvals.len() < MAX_APPROVALS {
+                    self.approvals.push((from, to));
                 }
             }
             EventNote::Asked(ts) => {

@@ -213,6 +213,7 @@ pub struct Index {
     events: List<EventHead>,
     groups: List<Group>,
     segments: Vec<Segment>,
+    approvals: Vec<(i64, i64)>,
     step_runs: RunStarts,
     group_runs: RunStarts,
     again: Again,
@@ -255,6 +256,12 @@ impl Index {
     /// Returns the table of names, which maps symbols to text.
     pub fn names(&self) -> &Names {
         &self.names
+    }
+
+    /// Returns from when to when the agent waited for a person's approval, in file order and in
+    /// microseconds since the epoch.
+    pub fn approvals(&self) -> &[(i64, i64)] {
+        &self.approvals
     }
 
     /// Returns the text of a symbol.

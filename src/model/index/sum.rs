@@ -7,13 +7,17 @@
 //! Steps and events are joined by id run here. If their id runs differ in number, that join is wrong,
 //! and queries that depend on it walk the heads instead.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash, Hasher as _};
 
 use super::skip::Hole;
 use super::tally::{RunTally, Tally};
 use super::{Group, Index};
-use crate::model::StepHead;
+use crate::model::failure::message::fold;
+use crate::model::failure::{FailureKey, FailureSource, FailureTally};
+use crate::model::telling::{Tells, telling_line};
+use crate::model::{NO_REPLY, StepHead, Symbol};
 
 /// The number of newest steps that can be replaced at no cost.
 const OPEN: usize = 32;
@@ -41,7 +45,7 @@ impl Index {
                 &mut own
             };
             part.add(step, self.time_of(n));
-            part.failed += usize::from(!step.is_ok() || self.error_of(n).is_some());
+            self.add_failure(part, (n, step), self.error_of(n));
             if n + 1 == start + copied {
                 // Totals continue from the copied steps.
                 own.tokens_so_far = before.tokens_so_far;
@@ -56,6 +60,7 @@ impl Index {
         for (n, step) in self.steps.iter().enumerate().skip(self.newest_start()) {
             if !skip.contains(&n) && !self.is_repeat(n) {
                 tally.add(step, self.time_of(n));
+                self.add_failure(&mut tally, (n, step), self.error_of(n));
             }
         }
         tally
@@ -229,11 +234,100 @@ impl Index {
             tally.abandoned.add(n);
         }
         tally.run.add(step, self.time_of(n));
-        let has_error = || {
-            self.in_same_lap(n)
-                .is_some_and(|group| group.error.is_some())
+        let group = self.in_same_lap(n);
+        let error = group.and_then(|group| group.error.as_ref());
+        self.add_failure(&mut tally.run, (n, step), error);
+    }
+
+    /// Counts step `n` if something failed in it: in its line, or with an error in its group.
+    fn add_failure(
+        &self,
+        tally: &mut RunTally,
+        (n, step): (usize, &StepHead),
+        error: Option<&(Symbol, Box<str>)>,
+    ) {
+        let failed = self.failure_key(step, error);
+        tally.failed += usize::from(failed.is_some());
+        let time = failed.as_ref().and_then(|_| self.time_of(n));
+        tally.failures.add((n, step), failed, time);
+    }
+
+    /// Returns what failed in a step and how, or `None` if nothing did.
+    pub fn failure_key(
+        &self,
+        step: &StepHead,
+        error: Option<&(Symbol, Box<str>)>,
+    ) -> Option<FailureKey> {
+        if step.is_ok() {
+            return error.map(|error| self.key_in_step(step, error));
+        }
+        let key = |source, tool, message: &str| FailureKey {
+            source,
+            tool,
+            message: message.into(),
         };
-        tally.run.failed += usize::from(!step.is_ok() || has_error());
+        let message = self.name(step.failure);
+        Some(match (&step.error, step.returncode) {
+            _ if !step.fate.is_readable() => {
+                key(FailureSource::Run, Symbol::default(), "unreadable line")
+            }
+            (Some(words), _) if words.starts_with(NO_REPLY) => {
+                key(FailureSource::Model, Symbol::default(), message)
+            }
+            (Some(words), _) if message.is_empty() => {
+                key(FailureSource::Tool, step.failed_tool, &fold(words))
+            }
+            (None, Some(code)) if message.is_empty() => key(
+                FailureSource::Tool,
+                step.failed_tool,
+                &format!("exit code {code}, no output"),
+            ),
+            (Some(_), _) | (None, Some(_)) => key(FailureSource::Tool, step.failed_tool, message),
+            (None, None) => match error {
+                Some(error) => self.key_in_step(step, error),
+                None => key(FailureSource::Model, Symbol::default(), "no decision"),
+            },
+        })
+    }
+
+    /// Returns the key of an error in an event of this step.
+    fn key_in_step(&self, step: &StepHead, error: &(Symbol, Box<str>)) -> FailureKey {
+        let key = self.key_of_event(error);
+        let mut tools = step.tools();
+        match (tools.next(), tools.next()) {
+            (Some(tool), None) if key.source == FailureSource::Tool => FailureKey { tool, ..key },
+            _ => key,
+        }
+    }
+
+    /// Returns the key of an error that an event records: its phase and its message.
+    pub fn key_of_event(&self, (phase, words): &(Symbol, Box<str>)) -> FailureKey {
+        // An error in the phase ACT itself is the environment's.
+        let source = match self.name(*phase) {
+            phase if phase.starts_with("DECIDE") => FailureSource::Model,
+            "ACT_ERROR" => FailureSource::Tool,
+            _ => FailureSource::Run,
+        };
+        FailureKey {
+            source,
+            tool: Symbol::default(),
+            message: fold(&telling_line(words, Tells::First)).into(),
+        }
+    }
+
+    /// Returns the failed steps of the newest run by message. Their number is
+    /// [`Index::failed_steps`].
+    pub fn failures(&self) -> Cow<'_, FailureTally> {
+        if self.joins_by_laps() || self.step_skips.is_cut() {
+            return Cow::Borrowed(&self.tally.run.failures);
+        }
+        let mut tally = RunTally::default();
+        for (n, step) in self.steps.iter().enumerate().skip(self.newest_start()) {
+            if !self.is_repeat(n) {
+                self.add_failure(&mut tally, (n, step), self.error_of(n));
+            }
+        }
+        Cow::Owned(tally.failures)
     }
 
     /// Returns whether an id between these two is really missing, rather than out of order.
@@ -285,14 +379,8 @@ impl Index {
         else {
             return;
         };
-        let in_this_lap = self.step_runs.of(n)
-            == self
-                .settled
-                .end
-                .checked_sub(1)
-                .and_then(|last| self.step_runs.of(last));
-        let was_well = self.steps.get(n).is_some_and(StepHead::is_ok);
-        self.settled.run.failed += usize::from(in_this_lap && was_well);
+        // What happened after it is in the sums too.
+        self.unsettle(n);
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 
+use super::super::failure::FailureTally;
 use super::super::price::RequestSize;
 use super::super::step::Usage;
 use super::super::{Fate, StepHead, Symbol};
@@ -88,6 +89,8 @@ pub struct RunTally {
     pub repeats: usize,
     /// The number of steps in which something failed, if events are joined by id run.
     pub failed: usize,
+    /// These steps by message.
+    pub failures: FailureTally,
 }
 
 /// Lines of the newest run that contain no record and are only counted.
@@ -264,6 +267,7 @@ impl Tally {
             places.first = places.first.map(|at| hole.moved(at));
         }
         self.run.first_jump = self.run.first_jump.map(|at| hole.moved(at));
+        self.run.failures.cut(|at| hole.moved(at));
     }
 }
 
@@ -313,6 +317,7 @@ impl RunTally {
         self.unknown_tokens += void.readable;
         self.unknown_calls |= void.count > 0;
         self.failed += void.count;
+        self.failures.left_out += void.count;
     }
 
     fn spend(&mut self, step: &StepHead, time: Option<i64>) {

@@ -1,10 +1,14 @@
 #!/usr/bin/env python3
-"""Writes list.tsv, the built-in price list, from the price list in the Python package litellm.
+"""Writes list.tsv, the built-in price list, from the price lists in the Python package litellm.
 
     pip download --no-deps litellm
-    python3 src/model/price/list.py litellm-*.whl YYYY-MM-DD > src/model/price/list.tsv
+    pip download --no-deps litellm==1.80.0
+    pip download --no-deps litellm==1.70.0
+    python3 src/model/price/list.py YYYY-MM-DD litellm-NEWEST.whl litellm-1.80.0*.whl litellm-1.70.0*.whl > src/model/price/list.tsv
 
-The date is the day on which the package was downloaded. Only facts are taken: names, prices and context windows of chat
+The date is the day on which the newest package was downloaded. It drops models that their vendors no longer serve. Old
+traces name them, so the models of Anthropic and OpenAI that it lacks have the prices of the older packages. Other vendors'
+old prices have mistakes, and so do those of cache writes kept for 1 hour, so these are left out. Only facts are taken: names, prices and context windows of chat
 models. A line is a model: name, then US dollars per million tokens of input, output, cache reads, cache writes kept for
 5 minutes and for 1 hour, then the context window in tokens, then tiers. Empty columns aren't listed. A tier
 is LIMIT:INPUT/OUTPUT/READ/WRITE/WRITE_1H and applies to requests with more than LIMIT input tokens.
@@ -60,21 +64,34 @@ def row(model):
     return [*map(usd, prices), str(window) if isinstance(window, int) and window > 0 else "", tiers(model)]
 
 
-def main(wheel, date):
+def listed(wheel, is_old):
+    """Returns the columns of each model in the list of a package."""
     with zipfile.ZipFile(wheel) as files:
         name = "litellm/model_prices_and_context_window_backup.json"
         models = json.loads(files.read(name), parse_float=Decimal)
-    version = re.search(r"litellm-([0-9.]+)-", wheel)[1]
     rows = {}
     for name, model in models.items():
+        if is_old:
+            if model.get("litellm_provider") not in ("anthropic", "openai"):
+                continue
+            model = {key: value for key, value in model.items() if "above_1hr" not in key}
         columns = row(model) if model.get("mode") in ("chat", "responses", "completion") else None
         if columns and re.fullmatch(r"[!-~]+", name):
             rows[name.lower()] = columns
+    return rows
+
+
+def main(date, *wheels):
+    rows = {}
+    for at, wheel in enumerate(wheels):
+        for name, columns in listed(wheel, at > 0).items():
+            rows.setdefault(name, columns)
+    versions = [re.search(r"litellm-([0-9.]+)-", wheel)[1] for wheel in wheels]
     for vendor in VENDORS:
         for name, columns in list(rows.items()):
             if name.startswith(vendor + "/"):
                 rows.setdefault(name.removeprefix(vendor + "/"), columns)
-    print(f"# {date}\tlitellm {version}")
+    print(f"# {date}\tlitellm {', '.join(versions)}")
     for name in sorted(rows):
         print("\t".join([name, *rows[name]]))
 

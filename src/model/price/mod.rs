@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 pub use list::DATE as LIST_DATE;
-pub use rates::{Price, RequestSize, Tier};
+pub use rates::{KindCosts, Price, RequestSize, Tier};
 
 use super::step::Usage;
 
@@ -108,6 +108,11 @@ impl Prices {
     /// lacks a necessary value. `usage` may be the sum over requests of the same size.
     pub fn cost(&self, model: &str, usage: Usage, size: RequestSize) -> Option<f64> {
         self.of(model)?.0.cost(usage, size)
+    }
+
+    /// Returns the cost as [`Prices::cost`], by kind of token.
+    pub fn costs(&self, model: &str, usage: Usage, size: RequestSize) -> Option<KindCosts> {
+        self.of(model)?.0.costs(usage, size)
     }
 
     /// Returns the cost of one request, as [`Prices::cost`].

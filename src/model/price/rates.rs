@@ -4,7 +4,7 @@ use serde::{Deserialize, Deserializer};
 
 use crate::model::step::Usage;
 
-/// The number of tokens that a price covers.
+/// Prices are in dollars per million tokens, so a token costs that many millionths of a dollar.
 const MILLION: f64 = 1e6;
 
 /// A model's price, in US dollars per million tokens. Each number read from a file is finite and
@@ -95,10 +95,35 @@ fn usd_if_any<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<f64>,
     Ok(Option::<Usd>::deserialize(deserializer)?.map(|usd| usd.0))
 }
 
+/// The cost of requests by kind of token, in millionths of a US dollar.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct KindCosts {
+    /// Input that is neither read from a cache nor written to one.
+    pub input: f64,
+    /// Input that is written to a cache.
+    pub cache_write: f64,
+    /// Input that is read from a cache.
+    pub cache_read: f64,
+    /// Output.
+    pub output: f64,
+}
+
+impl KindCosts {
+    /// Returns the cost of all kinds together, in US dollars.
+    pub fn usd(self) -> f64 {
+        (self.input + self.cache_read + self.cache_write + self.output) / MILLION
+    }
+}
+
 impl Price {
     /// Returns the cost in US dollars of requests of this size, or `None` if a necessary number is
     /// unknown.
     pub(super) fn cost(&self, usage: Usage, size: RequestSize) -> Option<f64> {
+        Some(self.costs(usage, size)?.usd())
+    }
+
+    /// Returns the cost as [`Price::cost`], by kind of token.
+    pub(super) fn costs(&self, usage: Usage, size: RequestSize) -> Option<KindCosts> {
         let tier = self
             .tiers
             .iter()
@@ -122,13 +147,11 @@ impl Price {
             .cache_write_1h
             .or(self.cache_write_1h)
             .unwrap_or(write);
-        Some(
-            ((input - cached - written) as f64 * price.input
-                + of_cached
-                + (written - hour) as f64 * write
-                + hour as f64 * write_1h
-                + output as f64 * price.output)
-                / MILLION,
-        )
+        Some(KindCosts {
+            input: (input - cached - written) as f64 * price.input,
+            cache_read: of_cached,
+            cache_write: (written - hour) as f64 * write + hour as f64 * write_1h,
+            output: output as f64 * price.output,
+        })
     }
 }

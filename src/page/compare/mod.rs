@@ -1023,6 +1023,7 @@ pub(crate) async fn with_views<T: Send + 'static>(
                 stale: None,
                 related_runs: &Vec::new,
                 zone: &zone,
+                editor: None,
             })
             .collect();
         show(&views)

@@ -25,6 +25,7 @@ use axum::extract::State;
 use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
 use axum::response::IntoResponse;
 use base64::Engine as _;
+use jiff::tz::TimeZone;
 
 use crate::analysis::format;
 use crate::analysis::state::walk;
@@ -45,9 +46,10 @@ use crate::page::part::text::{self, Line};
 use crate::page::part::{attachment, href};
 use crate::page::run::handler::related_runs;
 use crate::page::run::head::RunHead;
+use crate::page::run::markdown;
 use crate::page::run::pending::PendingSlot;
 use crate::page::run::verdict::Verdict;
-use crate::page::run_view::{RunView, phase};
+use crate::page::run_view::{RelatedRun, RunView, phase};
 use crate::page::scores::ScoresBody;
 use crate::page::scores::query::Query;
 use crate::page::shell::now;
@@ -69,6 +71,8 @@ const MAX_STATES: usize = 8_000_000;
 const MAX_VALUE: usize = 2_000;
 /// Limits the characters of a step in the index.
 const INDEX_CHARS: usize = 100;
+/// Limits the child runs that are written after the steps.
+const MAX_CHILDREN: usize = 50;
 /// Limits the child runs listed.
 const MAX_STARTED: usize = 500;
 
@@ -96,10 +100,18 @@ pub(crate) async fn page(
         }
     };
     let name = file_name(run.key(), "html");
+    let saving = Saving {
+        cursor,
+        redact,
+        ..Saving::default()
+    };
     let of = state.clone();
-    let body =
-        crate::page::download::body(&state, move |out| write(&run, &of, cursor, redact, out))
-            .await?;
+    let body = crate::page::download::body(&state, move |out| {
+        save_as(&run, &of, &saving, &mut |view, export| {
+            write_export(view, export, out)
+        })
+    })
+    .await?;
     let headers = [
         (CONTENT_TYPE, "text/html; charset=utf-8".to_owned()),
         (
@@ -110,37 +122,92 @@ pub(crate) async fn page(
     Ok((headers, body).into_response())
 }
 
-fn write(
-    run: &Arc<Run>,
-    state: &AppState,
+/// What is saved of a run.
+#[derive(Debug, Default)]
+pub(crate) struct Saving {
+    /// The step to open at and how many of its events to show.
     cursor: Option<(usize, usize)>,
+    /// The steps to write. `None` writes all.
+    only: Option<Range<usize>>,
+    /// Whether secrets are redacted.
     redact: bool,
-    out: &mut dyn Write,
+    /// The child runs to write after the steps.
+    children: Vec<Arc<Run>>,
+}
+
+/// Passes the run as it's saved to `write`.
+pub(crate) fn save_as(
+    run: &Run,
+    state: &AppState,
+    what: &Saving,
+    write: &mut dyn FnMut(&RunView<'_>, &Export<'_>) -> io::Result<()>,
 ) -> io::Result<()> {
-    let (summary, index) = (run.summary(), run.index());
+    let summary = run.summary();
     let found = OnceCell::new();
     let related_runs = || {
         found
             .get_or_init(|| related_runs(&state.library, &summary))
             .clone()
     };
-    let view = RunView {
-        summary: &summary,
-        index: &index,
-        lines: &**run,
-        now: now(),
-        stale: None,
-        related_runs: &related_runs,
+    let saved = Saved {
+        run,
         zone: &state.zone,
+        redact: what.redact,
     };
-    if redact {
-        let copy = run.redacted()?;
-        let summary = run.summary_of_copy(&copy);
+    saved.pass(&related_runs, &mut |view, blanked| {
+        let picture = |recorded: &str| run.dir().read_asset(recorded).ok().map(|(_, bytes)| bytes);
+        let export = match blanked {
+            Some(blanked) => Export::redacted(what.cursor, blanked),
+            None => Export::whole(what.cursor, &picture),
+        };
+        let export = Export {
+            only: what.only.clone(),
+            children: &what.children,
+            child_count: related_runs()
+                .iter()
+                .filter(|related| matches!(related, RelatedRun::Child(_)))
+                .count(),
+            ..export
+        };
+        write(view, &export)
+    })
+}
+
+/// A run as it's saved: as recorded, or redacted.
+struct Saved<'a> {
+    run: &'a Run,
+    zone: &'a TimeZone,
+    redact: bool,
+}
+
+/// Writes a view, with how much of it is redacted if redaction was requested.
+type WriteView<'w> = dyn FnMut(&RunView<'_>, Option<Blanked>) -> io::Result<()> + 'w;
+
+impl Saved<'_> {
+    fn pass(
+        &self,
+        related_runs: &dyn Fn() -> Vec<RelatedRun>,
+        write: &mut WriteView<'_>,
+    ) -> io::Result<()> {
+        let (summary, index) = self.run.shown();
+        let view = RunView {
+            summary: &summary,
+            index: &index,
+            lines: self.run,
+            now: now(),
+            stale: None,
+            related_runs,
+            zone: self.zone,
+            editor: None,
+        };
+        if !self.redact {
+            return write(&view, None);
+        }
+        let copy = self.run.redacted()?;
+        let summary = self.run.summary_of_copy(&copy);
         let view = view.of_copy(&summary, copy.index(), &copy);
-        return write_export(&view, &Export::redacted(cursor, copy.blanked()), out);
+        write(&view, Some(copy.blanked()))
     }
-    let picture = |recorded: &str| run.dir().read_asset(recorded).ok().map(|(_, bytes)| bytes);
-    write_export(&view, &Export::whole(cursor, &picture), out)
 }
 
 /// Turns the last part of the key into a file name that is valid on every system.
@@ -169,6 +236,9 @@ pub(crate) struct Export<'a> {
     only: Option<Range<usize>>,
     /// Reads the picture at a recorded path.
     picture: &'a dyn Fn(&str) -> Option<Vec<u8>>,
+    /// The child runs to write after the steps, and how many there are in all.
+    children: &'a [Arc<Run>],
+    child_count: usize,
 }
 
 impl<'a> Export<'a> {
@@ -182,6 +252,8 @@ impl<'a> Export<'a> {
             redacted: None,
             only: None,
             picture,
+            children: &[],
+            child_count: 0,
         }
     }
 
@@ -192,13 +264,23 @@ impl<'a> Export<'a> {
             redacted: Some(blanked),
             only: None,
             picture: &|_| None,
+            children: &[],
+            child_count: 0,
         }
     }
 
-    /// Writes only these steps.
-    #[must_use]
-    pub(crate) fn only(self, only: Option<Range<usize>>) -> Self {
-        Self { only, ..self }
+    /// Passes each child run as it's saved, with its number from 1.
+    fn each_child(
+        &self,
+        zone: &TimeZone,
+        write: &mut dyn FnMut(usize, &RunView<'_>) -> io::Result<()>,
+    ) -> io::Result<()> {
+        let redact = self.redacted.is_some();
+        for (at, run) in self.children.iter().take(MAX_CHILDREN).enumerate() {
+            let saved = Saved { run, zone, redact };
+            saved.pass(&Vec::new, &mut |view, _| write(at + 1, view))?;
+        }
+        Ok(())
     }
 }
 
@@ -232,13 +314,14 @@ struct ExportHead<'a> {
 }
 
 /// A step in the index of the file.
-struct IndexRow {
+pub(crate) struct IndexRow {
     n: usize,
-    label: Line,
-    /// The local time of its start, with the offset, and the same in RFC 3339. Empty if not recorded.
-    time: Line,
+    pub label: Line,
+    /// The local time of its start, with the time in UTC, and the same in RFC 3339. Empty if not
+    /// recorded.
+    pub time: Line,
     iso: String,
-    call: Line,
+    pub call: Line,
 }
 
 /// Lists the steps of a file.
@@ -252,7 +335,7 @@ fn index_rows(view: &RunView<'_>, steps: Range<usize>) -> Vec<IndexRow> {
         IndexRow {
             n,
             label: view.label(n).into(),
-            time: at.map(|at| view.exact(at)).unwrap_or_default().into(),
+            time: at.map(|at| view.with_utc(at)).unwrap_or_default().into(),
             iso: at.map(|at| view.iso(at)).unwrap_or_default(),
             call: text::one_line(call.unwrap_or_default(), INDEX_CHARS)
                 .0
@@ -293,6 +376,7 @@ pub(crate) fn write_export(
         run: href::run(view.key()),
         steps: steps.clone(),
         has_pending,
+        prefix: String::new(),
     };
     let nonce = nonce(view);
     let scored = !view.summary.critics.is_empty();
@@ -350,7 +434,112 @@ pub(crate) fn write_export(
             Err(String::new())
         })?;
     }
+    export.each_child(view.zone, &mut |k, child| {
+        written += write_child(child, k, written > MAX_TEXT, out)?;
+        Ok(())
+    })?;
     write_end(out, &states(view, &steps), &nonce)
+}
+
+/// A child run in the file, `#child-{k}`, before its steps.
+#[derive(Template)]
+#[template(path = "export/export_child.html")]
+struct ExportChild<'a> {
+    k: usize,
+    name: &'a str,
+    sentence: &'a str,
+    task: &'a str,
+    steps: usize,
+    /// The text that replaces the steps once the file is full. Empty otherwise.
+    left_out: &'static str,
+}
+
+/// Writes a child run as a section. Returns the bytes written.
+fn write_child(
+    view: &RunView<'_>,
+    k: usize,
+    is_full: bool,
+    out: &mut dyn Write,
+) -> io::Result<usize> {
+    let total = view.index.steps().len();
+    let links = Links {
+        run: href::run(view.key()),
+        steps: 0..total,
+        has_pending: false,
+        prefix: format!("child-{k}-"),
+    };
+    let mut picture = |_: &str| Err("picture omitted:".to_owned());
+    let head = ExportChild {
+        k,
+        name: view.summary.key.name(),
+        sentence: &view.summary.verdict.sentence,
+        task: view.summary.task.as_deref().unwrap_or_default(),
+        steps: total,
+        left_out: match is_full {
+            true => "Size limit reached, the steps of this run are omitted.",
+            false => "",
+        },
+    };
+    let mut written = write_part(out, &head, &links, &mut picture)?;
+    let steps = if is_full { 0 } else { total };
+    for n in 0..steps {
+        let mut step_view = step_view(view, n, StepPlace::Alone).unwrap_or_default();
+        for asset in &mut step_view.assets {
+            asset.href = None;
+            asset.note = "omitted: images of child runs".into();
+        }
+        let step = ExportStep {
+            step_view,
+            phases: String::new(),
+            left_out: Line::default(),
+        };
+        let html = in_place(&prepared(&step, &links)?, &links.run, &mut picture);
+        // The replay has only the steps of the parent run.
+        let html = html.replacen(
+            "<section class=\"xstep stepview\" id=\"",
+            &format!("<section class=\"xkid stepview\" id=\"{}", links.prefix),
+            1,
+        );
+        out.write_all(html.as_bytes())?;
+        written += html.len();
+        if written > MAX_TEXT {
+            break;
+        }
+    }
+    out.write_all(b"</section>\n")?;
+    Ok(written)
+}
+
+/// Writes the run as Markdown, with what the file contains, the list of its steps, and the child
+/// runs that are saved with it.
+///
+/// # Errors
+/// Returns errors of the writer.
+pub(crate) fn write_markdown(
+    view: &RunView<'_>,
+    export: &Export<'_>,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    // Child runs would be searched for again for each step.
+    let view = &RunView {
+        related_runs: &Vec::new,
+        ..*view
+    };
+    let total = view.index.steps().len();
+    let steps = export.only.clone().unwrap_or(0..total);
+    let mut notes = notes(view, export);
+    // A redacted file says so itself.
+    if export.redacted.is_none() {
+        notes.push("Images are omitted.".to_owned());
+    }
+    let rows = index_rows(view, steps.start..steps.end.min(total));
+    markdown::write_about(out, &rows, &notes)?;
+    markdown::write(out, view, export.only.clone())?;
+    let count = export.children.len();
+    export.each_child(view.zone, &mut |k, child| {
+        writeln!(out, "\n---\n\nChild run {k} of {count}\n")?;
+        markdown::write(out, child, None)
+    })
 }
 
 /// Lists the child runs: the name, the step if the timestamps show it, and the outcome.
@@ -382,7 +571,39 @@ fn page_notes(view: &RunView<'_>, export: &Export<'_>) -> Vec<String> {
     notes
 }
 
-/// Returns the notes about itself in a file of any format for readers.
+/// States which child runs the file contains, if there are any.
+fn child_note(view: &RunView<'_>, export: &Export<'_>) -> Option<String> {
+    let (all, written) = (export.child_count, export.children.len());
+    let counted = |count: usize| format::counted(count, "child run");
+    if written > MAX_CHILDREN {
+        return Some(format!(
+            "This file contains the first {MAX_CHILDREN} of {}, after the steps.",
+            counted(written)
+        ));
+    }
+    if written > 0 {
+        let words = match all.saturating_sub(written) {
+            0 => counted(written),
+            _ => format!("{written} of {}", counted(all)),
+        };
+        let more = "Images and child runs of child runs are omitted.";
+        return Some(format!(
+            "This file contains {words}, after the steps. {more}"
+        ));
+    }
+    match all {
+        // They are known only from the run's own files.
+        0 => (export.redacted.is_some() && view.summary.children.is_some_and(|count| count > 0))
+            .then(|| "Child runs aren't listed.".to_owned()),
+        1 => Some("The steps of 1 child run aren't in this file.".to_owned()),
+        all => Some(format!(
+            "The steps of {} aren't in this file.",
+            counted(all)
+        )),
+    }
+}
+
+/// Returns what a file in any format for readers states about itself.
 fn notes(view: &RunView<'_>, export: &Export<'_>) -> Vec<String> {
     let mut notes = vec![format!(
         "Exported by board {} on {} from {}.",
@@ -417,11 +638,9 @@ fn notes(view: &RunView<'_>, export: &Export<'_>) -> Vec<String> {
         }
         .to_owned(),
     );
+    notes.extend(child_note(view, export));
     if let Some(blanked) = export.redacted {
         let (found, not_sought) = (blanked.found(), blanked.not_sought);
-        if view.summary.children.is_some_and(|children| children > 0) {
-            notes.push("Child runs aren't listed.".to_owned());
-        }
         let values = if found == 1 {
             "1 value is".to_owned()
         } else {
@@ -722,6 +941,8 @@ struct Links {
     steps: Range<usize>,
     /// Whether the step that never finished is in the file.
     has_pending: bool,
+    /// What the ids of the steps begin with.
+    prefix: String,
 }
 
 impl Links {
@@ -736,7 +957,10 @@ impl Links {
             .iter()
             .find_map(|start| rest.strip_prefix(start)?.parse::<usize>().ok());
         match step {
-            Some(step) => self.steps.contains(&step).then(|| format!("#step-{step}")),
+            Some(step) => {
+                let id = || format!("#{}step-{step}", self.prefix);
+                self.steps.contains(&step).then(id)
+            }
             None if rest == "#pending" => self.has_pending.then(|| rest.to_owned()),
             None => address.starts_with('#').then(|| address.to_owned()),
         }
@@ -793,6 +1017,7 @@ mod tests {
             run: href::run("a/b"),
             steps,
             has_pending: true,
+            prefix: String::new(),
         }
     }
 

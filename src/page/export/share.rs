@@ -3,6 +3,7 @@
 //!
 //! Files are redacted unless the request says otherwise.
 
+use std::cell::OnceCell;
 use std::io::{self, Write};
 use std::ops::Range;
 use std::sync::Arc;
@@ -12,22 +13,29 @@ use axum::extract::State;
 use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
 use axum::response::IntoResponse;
 
+use crate::analysis::format;
 use crate::live::Run;
 use crate::page::answer::html;
 use crate::page::app::AppState;
 use crate::page::blocking::blocking;
 use crate::page::error::{Answer, WebError};
-use crate::page::export::{Export, atif, file_name, otlp, write_export};
+use crate::page::export::{Export, Saving, atif, file_name, otlp, save_as, write_export};
 use crate::page::extract::{RunParam, no_such_step};
 use crate::page::params::Params;
 use crate::page::part::href;
-use crate::page::part::share_form::{Check, ShareForm, turn_of};
+use crate::page::part::share_form::{Check, ShareForm, Sizes, turn_of};
 use crate::page::part::text::{Line, one_line};
 use crate::page::run::handler::{related_runs, shell};
-use crate::page::run::markdown;
 use crate::page::run_view::RunView;
 use crate::page::shell::{Shell, now};
 
+/// Limits the bytes that are searched for the preview of a redaction.
+const MAX_PREVIEW: u64 = 64 << 20;
+/// Limits the bytes that are counted of a file.
+const MAX_COUNTED: usize = 8 << 20;
+/// Limits the steps and events of a run whose size is counted in the formats that are written in one
+/// piece.
+const MAX_RECORDS: usize = 20_000;
 /// Limits the characters of the run's title below the heading.
 const TITLE_CHARS: usize = 120;
 
@@ -58,16 +66,24 @@ pub(crate) async fn page(
     };
     let page = blocking(move || {
         let _turn = turn;
-        let copy = run.redacted().map_err(|error| WebError::fault(&error))?;
+        let preview = run.redaction_preview(MAX_PREVIEW);
+        let preview = preview.map_err(|error| WebError::fault(&error))?;
         let (summary, index) = run.shown();
+        let found = OnceCell::new();
+        let related_runs = || {
+            found
+                .get_or_init(|| related_runs(&state.library, &summary))
+                .clone()
+        };
         let view = RunView {
             summary: &summary,
             index: &index,
             lines: &*run,
             now: now(),
             stale: None,
-            related_runs: &Vec::new,
+            related_runs: &related_runs,
             zone: &state.zone,
+            editor: None,
         };
         Ok::<_, WebError>(SharePage {
             shell,
@@ -80,7 +96,9 @@ pub(crate) async fn page(
                     |title| one_line(title, TITLE_CHARS).0,
                 )
                 .into(),
-            form: ShareForm::new(&view, step).checked(Check::new(copy.blanked(), copy.samples())),
+            form: ShareForm::new(&view, step)
+                .checked(Check::new(&preview, MAX_PREVIEW))
+                .sized(sizes(&view)),
         })
     });
     html(&page.await.flatten()?)
@@ -151,10 +169,31 @@ pub(crate) async fn save(
         let what = "This run records no times, but a span needs a start time.";
         return Err(WebError::bad_request("Can't export this run as OTLP", what));
     }
+    let children = match params.text("children") {
+        "" | "0" => Vec::new(),
+        "1" if matches!(form, As::Html | As::Markdown) => children(&state, &run, only.as_ref()),
+        "1" => {
+            let what = "ATIF and OTLP files contain one run. Export each child run by itself.";
+            return Err(WebError::bad_request(
+                "Child runs can't be saved in this format",
+                what,
+            ));
+        }
+        other => return Err(invalid("children must be 0 or 1.", other)),
+    };
     let name = file_name(run.key(), ending);
+    let saving = Saving {
+        cursor: None,
+        only,
+        redact,
+        children,
+    };
     let of = state.clone();
-    let body =
-        crate::page::download::body(&state, move |out| write(&run, &of, form, only, redact, out));
+    let body = crate::page::download::body(&state, move |out| {
+        save_as(&run, &of, &saving, &mut |view, export| {
+            write_as(form, view, export, out)
+        })
+    });
     let headers = [
         (CONTENT_TYPE, mime.to_owned()),
         (
@@ -165,34 +204,30 @@ pub(crate) async fn save(
     Ok((headers, body.await?).into_response())
 }
 
-fn write(
-    run: &Arc<Run>,
-    state: &AppState,
-    form: As,
-    only: Option<Range<usize>>,
-    redact: bool,
-    out: &mut dyn Write,
-) -> io::Result<()> {
+/// Returns the child runs that the steps of a part started, in order of their start.
+fn children(state: &AppState, run: &Run, only: Option<&Range<usize>>) -> Vec<Arc<Run>> {
     let (summary, index) = run.shown();
     let related_runs = || related_runs(&state.library, &summary);
     let view = RunView {
         summary: &summary,
         index: &index,
-        lines: &**run,
+        lines: run,
         now: now(),
         stale: None,
         related_runs: &related_runs,
         zone: &state.zone,
+        editor: None,
     };
-    if redact {
-        let copy = run.redacted()?;
-        let summary = run.summary_of_copy(&copy);
-        let view = view.of_copy(&summary, copy.index(), &copy);
-        let export = Export::redacted(None, copy.blanked()).only(only);
-        return write_as(form, &view, &export, out);
-    }
-    let picture = |recorded: &str| run.dir().read_asset(recorded).ok().map(|(_, bytes)| bytes);
-    write_as(form, &view, &Export::whole(None, &picture).only(only), out)
+    let is_in_part = |step: Option<usize>| match (only, step) {
+        (Some(only), Some(step)) => only.contains(&step),
+        (Some(_), None) => false,
+        (None, _) => true,
+    };
+    let children = view.children().into_iter();
+    children
+        .filter(|(_, step)| is_in_part(*step))
+        .filter_map(|(child, _)| state.library.run(child.key.as_str()))
+        .collect()
 }
 
 fn write_as(
@@ -203,26 +238,56 @@ fn write_as(
 ) -> io::Result<()> {
     match form {
         As::Html => write_export(view, export, out),
-        As::Markdown => {
-            // Child runs would be searched for again for each step.
-            let view = &RunView {
-                related_runs: &Vec::new,
-                ..*view
-            };
-            let total = view.index.steps().len();
-            let steps = export.only.clone().unwrap_or(0..total);
-            let mut notes = super::notes(view, export);
-            // A redacted file says so itself.
-            if export.redacted.is_none() {
-                notes.push("Images are omitted.".to_owned());
-            }
-            markdown::write_about(out, view, steps.start..steps.end.min(total), &notes)?;
-            markdown::write(out, view, export.only.clone())
-        }
+        As::Markdown => super::write_markdown(view, export, out),
         As::Atif => atif::write(view, out),
         As::Otlp => {
             let trace = otlp::Trace::new(*view).map_err(io::Error::other)?;
             otlp::write(&trace, out)
         }
+    }
+}
+
+/// Counts bytes, and refuses more than [`MAX_COUNTED`].
+#[derive(Default)]
+struct Counter(usize);
+
+impl Write for Counter {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0 = self.0.saturating_add(bytes.len());
+        match self.0 > MAX_COUNTED {
+            true => Err(io::Error::other("enough")),
+            false => Ok(bytes.len()),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Returns the approximate size of the file in each format, without pictures. Empty if it can't be
+/// saved in a format, or if the run is too large to try it.
+fn sizes(view: &RunView<'_>) -> Sizes {
+    let is_short = view.index.step_count() + view.index.event_count() <= MAX_RECORDS;
+    let size = |form: As| {
+        let is_streamed = matches!(form, As::Html | As::Markdown);
+        if !is_short && !is_streamed {
+            return String::new();
+        }
+        let mut counter = Counter::default();
+        let written = write_as(form, view, &Export::whole(None, &|_| None), &mut counter);
+        match written {
+            Ok(()) => format!("≈{}", format::bytes(counter.0 as u64)),
+            Err(_) if counter.0 > MAX_COUNTED => {
+                format!("over {}", format::bytes(MAX_COUNTED as u64))
+            }
+            Err(_) => String::new(),
+        }
+    };
+    Sizes {
+        html: size(As::Html).into(),
+        markdown: size(As::Markdown).into(),
+        atif: size(As::Atif).into(),
+        otlp: size(As::Otlp).into(),
     }
 }

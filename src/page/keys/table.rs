@@ -48,7 +48,9 @@ pub(crate) static EVERYWHERE: Section = Section {
         key(&["g", "s"], "scores"),
         key(&["g", "w"], "what-if"),
         key(&["g", "e"], "recent edits"),
+        key(&["g", "o"], "overview"),
         key(&["g", "u"], "usage"),
+        key(&["g", "l"], "failures"),
         key(&["g", "f"], "search the text of all runs"),
         command(&["t"], "change theme (system, light, dark)"),
         key(&["Esc"], "close, clear, leave the field"),
@@ -74,6 +76,10 @@ pub(crate) static RUN: Section = Section {
     keys: &[
         key(&["j", "k"], "next, previous step"),
         key(&["J", "K"], "next, previous prompt in the transcript"),
+        key(
+            &["Enter"],
+            "open or close the calls of the step in the transcript",
+        ),
         key(&["n", "N"], "next, previous step with the text found"),
         command(&[":"], "go to a step by number"),
         command(&["e"], "next error, retry or stop"),

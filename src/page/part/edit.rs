@@ -99,6 +99,7 @@ impl FileEdit {
 
     /// Formats an edit. `done` is whether the call succeeded; `None` if no result is recorded.
     pub(crate) fn new(edit: &Edit<'_>, done: Option<bool>, fold: &mut Fold) -> Self {
+        let path = fold.relative(&edit.path).to_owned();
         let kind = match edit.kind {
             EditKind::Changed => String::new(),
             EditKind::Inserted => "inserted".to_owned(),
@@ -107,7 +108,7 @@ impl FileEdit {
                 "whole file written (the call doesn't include the previous content)".to_owned()
             }
             EditKind::Deleted => "deleted".to_owned(),
-            EditKind::Moved(to) => format!("moved to {to}"),
+            EditKind::Moved(to) => format!("moved to {}", fold.relative(to)),
         };
         let came = match done {
             Some(true) => None,
@@ -134,8 +135,8 @@ impl FileEdit {
             .into(),
         };
         Self {
-            path: edit.path.as_ref().into(),
-            name: format!("Edit of {}", edit.path).into(),
+            name: format!("Edit of {path}").into(),
+            path: path.into(),
             added: edit.added,
             removed: edit.removed,
             note: note.join(" · ").into(),

@@ -8,6 +8,7 @@ use askama::Template;
 use askama::filters::HtmlSafe;
 
 use crate::analysis::format;
+use crate::model::path::relative;
 use crate::model::telling::{Tells, telling_line};
 use crate::page::part::highlight;
 use crate::page::part::href;
@@ -91,6 +92,10 @@ pub(crate) struct Fold {
     pictures: usize,
     /// Whether each value is kept short, because the page has many.
     is_brief: bool,
+    /// The directory that paths of edits are relative to. May be empty.
+    project: String,
+    /// The text that the page was searched for, in lower case. Empty for none.
+    wanted: String,
 }
 
 /// Pictures inside values that one page shows. Further ones are only named.
@@ -104,7 +109,19 @@ impl Fold {
             left: PAGE,
             pictures: PICTURES,
             is_brief: false,
+            project: String::new(),
+            wanted: String::new(),
         }
+    }
+
+    /// Shows the paths of edits relative to this directory.
+    pub(crate) fn set_project(&mut self, project: &str) {
+        project.clone_into(&mut self.project);
+    }
+
+    /// Returns a path as edits show it.
+    pub(crate) fn relative<'p>(&self, path: &'p str) -> &'p str {
+        relative(path, &self.project)
     }
 
     /// Starts a page that shows the beginnings of many values, with links to the rest.
@@ -112,6 +129,15 @@ impl Fold {
         Self {
             is_brief: true,
             ..Self::new(links)
+        }
+    }
+
+    /// Shows the lines around `text` of values that contain it below their beginning.
+    #[must_use]
+    pub(crate) fn finding(self, text: &str) -> Self {
+        Self {
+            wanted: text.to_ascii_lowercase(),
+            ..self
         }
     }
 
@@ -155,6 +181,9 @@ impl Fold {
 
     /// Folds the text at `pointer`.
     pub(crate) fn text(&mut self, text: &str, pointer: &str) -> Folded {
+        if let Some(folded) = self.found(text, pointer) {
+            return folded;
+        }
         let Some(plain) = Plain::of(text) else {
             return self.unstyled(text, pointer);
         };
@@ -289,14 +318,51 @@ impl Fold {
         let Some(href) = self.links.part(pointer, 1).filter(|_| text.len() > room) else {
             return self.text(text, pointer);
         };
+        if let Some(folded) = self.found(text, pointer) {
+            return folded;
+        }
         let plain = Plain::of(text);
         let plain = plain.as_ref().map_or(text, |plain| &plain.text).trim_end();
         let telling = telling_line(plain, Tells::Last);
         let at = plain.rfind(&*telling).unwrap_or(plain.len());
+        self.around(plain, at, (room, lines), text.len(), href)
+    }
+
+    /// Returns the lines of a text around the first place that the page was searched for. `None` if
+    /// the beginning shows the place, or the text doesn't contain it.
+    fn found(&mut self, text: &str, pointer: &str) -> Option<Folded> {
+        /// Longer texts aren't searched.
+        const MAX_SEARCHED: usize = 8 << 20;
+        let room = if self.is_brief { BRIEF } else { SHORT };
+        let lines = if self.is_brief { BRIEF_LINES } else { LINES };
+        let is_short = text.len() <= room || text.len() > MAX_SEARCHED;
+        if self.wanted.is_empty() || is_short || self.is_full() {
+            return None;
+        }
+        let href = self.links.part(pointer, 1)?;
+        let plain = Plain::of(text);
+        let plain = plain.as_ref().map_or(text, |plain| &plain.text).trim_end();
+        let at = memchr::memmem::find(
+            plain.to_ascii_lowercase().as_bytes(),
+            self.wanted.as_bytes(),
+        )?;
+        let is_shown = at + self.wanted.len() <= head_len(plain, room, lines);
+        (!is_shown).then(|| self.around(plain, at, (room, lines), text.len(), href))
+    }
+
+    /// Returns the lines around the byte `at` of a text. The text at `href` has all, of `size` bytes.
+    fn around(
+        &mut self,
+        plain: &str,
+        at: usize,
+        (room, lines): (usize, usize),
+        size: usize,
+        href: String,
+    ) -> Folded {
         let before = plain.get(..at).unwrap_or_default();
         let nth = |count: usize| memchr::memrchr_iter(b'\n', before.as_bytes()).nth(count);
         let after = plain.get(at..).unwrap_or_default();
-        // If what fails is at the end, more lines above it have room.
+        // If the place is at the end, more lines above it have room.
         let below = memchr::memchr_iter(b'\n', after.as_bytes()).count();
         let above = (lines - 1).saturating_sub(below).max(lines / 3);
         let start = nth(above).map_or(0, |at| at + 1);
@@ -309,7 +375,7 @@ impl Fold {
         let tail = if tail { "\n…" } else { "" };
         Folded {
             more: More::Elsewhere {
-                label: format!("show all {}", format::bytes(text.len() as u64)),
+                label: format!("show all {}", format::bytes(size as u64)),
                 href,
                 raw: self.links.raw(),
             },
@@ -584,6 +650,21 @@ mod tests {
         };
         assert_eq!(label, "show all 8.0 KB");
         assert_eq!(format!("{}\n{rest}", folded.shown), text);
+    }
+
+    #[test]
+    fn the_lines_around_a_text_that_was_searched_for_are_shown() {
+        let text: String = (0..900).map(|n| format!("line {n}\n")).collect();
+        let folded = Fold::brief(links()).finding("LINE 500").text(&text, "/a");
+        assert!(folded.shown.starts_with("…\nline 4"), "{}", folded.shown);
+        assert!(folded.shown.contains("line 500\n"), "{}", folded.shown);
+        assert_eq!(folded.shown.lines().count(), BRIEF_LINES + 2);
+        assert!(matches!(folded.more, More::Elsewhere { .. }));
+        // The beginning shows this one, and no line this one.
+        for wanted in ["line 2", "none", ""] {
+            let folded = Fold::brief(links()).finding(wanted).text(&text, "/a");
+            assert!(folded.shown.starts_with("line 0\n"), "{wanted}");
+        }
     }
 
     #[test]

@@ -59,12 +59,38 @@ pub(crate) fn usage(query: &str, by: &str, period: &str) -> String {
     with_query("/usage", &[("by", by), ("period", period), ("q", query)])
 }
 
+/// The failures of many runs.
+pub(crate) const FAILURES: &str = "/failures";
+
+/// Returns the address of the failures of the runs that a query selects, with one of them open.
+pub(crate) fn failures(query: &str, show: &str, place: &str, open: &str) -> String {
+    let pairs = [
+        ("q", query),
+        ("show", show),
+        ("where", place),
+        ("open", open),
+    ];
+    let address = with_query(FAILURES, &pairs);
+    match open {
+        "" => address,
+        id => format!("{address}#{}", encode(id)),
+    }
+}
+
+/// Returns the address of the comparison of two sets of runs.
+pub(crate) fn experiments(a: &str, b: &str) -> String {
+    with_query("/experiments", &[("a", a), ("b", b)])
+}
+
 /// Returns the address of a full-text search in the runs that a query selects.
 pub(crate) fn search(text: &str, query: &str) -> String {
     with_query("/search", &[("q", text), ("in", query)])
 }
 
 pub(crate) const KEYS: &str = "/keys";
+
+/// Many runs at once.
+pub(crate) const OVERVIEW: &str = "/overview";
 
 /// The newest edits of files over all runs.
 pub(crate) const EDITS: &str = "/edits";

@@ -7,8 +7,9 @@ use askama::filters::HtmlSafe;
 
 use crate::analysis::format;
 use crate::analysis::turns::turn_steps;
+use crate::live::RedactionPreview;
 use crate::model::Index;
-use crate::model::redact::{Blanked, Kind, Sample};
+use crate::model::redact::{Kind, Sample};
 use crate::page::part::href;
 use crate::page::part::text::Line;
 use crate::page::run_view::RunView;
@@ -26,6 +27,18 @@ pub(crate) struct ShareForm {
     turn: Option<usize>,
     /// What will be redacted. `None` if it wasn't looked for yet.
     check: Option<Check>,
+    sizes: Sizes,
+    /// The number of child runs.
+    children: usize,
+}
+
+/// The size of the file in each format, or empty.
+#[derive(Debug, Default)]
+pub(crate) struct Sizes {
+    pub html: Line,
+    pub markdown: Line,
+    pub atif: Line,
+    pub otlp: Line,
 }
 
 impl HtmlSafe for ShareForm {}
@@ -58,7 +71,19 @@ impl ShareForm {
             step: step.map(|n| (n, view.label(n).into())),
             turn,
             check: None,
+            sizes: Sizes::default(),
+            children: view.children().len(),
         }
+    }
+
+    /// Returns the form with the sizes of the files.
+    pub(crate) fn sized(self, sizes: Sizes) -> Self {
+        Self { sizes, ..self }
+    }
+
+    /// Names the child runs: `With 3 child runs`.
+    fn child_runs(&self) -> String {
+        format!("With {}", format::counted(self.children, "child run"))
     }
 
     /// Returns the form with what will be redacted.
@@ -90,7 +115,9 @@ pub(crate) fn turn_of(index: &Index, n: usize) -> Option<(usize, Range<usize>)> 
 }
 
 impl Check {
-    pub(crate) fn new(blanked: Blanked, samples: &[Sample]) -> Self {
+    /// Describes what was found in at most about `max` bytes of a run.
+    pub(crate) fn new(found: &RedactionPreview, max: u64) -> Self {
+        let samples = found.samples.as_slice();
         let row = |(kind, count): (Kind, usize)| CheckRow {
             kind: kind.name(),
             to: kind.replacement(),
@@ -110,8 +137,14 @@ impl Check {
             to: sample.kind.replacement(),
         };
         Self {
-            rows: blanked.each().map(row).collect(),
-            total: format::counted(blanked.found(), "value"),
+            rows: found.blanked.each().map(row).collect(),
+            total: match (
+                found.is_whole,
+                format::counted(found.blanked.found(), "value"),
+            ) {
+                (true, total) => total,
+                (false, total) => format!("{total} in the first {}", format::bytes(max)),
+            },
             preview: preview.into_iter().take(PREVIEW).map(change).collect(),
         }
     }
@@ -136,6 +169,7 @@ fn masked(sample: &Sample) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::redact::Blanked;
 
     fn sample(kind: Kind, value: &str) -> Sample {
         Sample {
@@ -162,7 +196,13 @@ mod tests {
             sample(Kind::Home, "/home/b"),
             sample(Kind::Email, "a@b.org"),
         ];
-        let check = Check::new(Blanked::default(), &samples);
+        let preview = RedactionPreview {
+            blanked: Blanked::default(),
+            samples: samples.to_vec(),
+            is_whole: true,
+        };
+        let check = Check::new(&preview, 0);
+        assert_eq!(check.total, "0 values");
         let shown: Vec<&str> = check.preview.iter().map(|one| one.value.as_str()).collect();
         assert_eq!(shown, ["/home/a", "a@b.org", "/home/b"]);
     }

@@ -5,8 +5,10 @@ use askama::Template;
 use askama::filters::HtmlSafe;
 
 use crate::model::Format;
+use crate::model::telling::says_nothing;
 use crate::page::part::action::Pair;
 use crate::page::part::edit::FileEdit;
+use crate::page::part::sign::Phrase;
 use crate::page::part::text::Line;
 
 /// Edits with more lines are closed at first.
@@ -34,6 +36,8 @@ pub(crate) struct ToolLine {
     is_open: bool,
     /// The call and its result.
     pub pair: Pair,
+    /// The child runs that the call started.
+    pub started: Vec<Phrase>,
 }
 
 impl HtmlSafe for ToolLine {}
@@ -71,9 +75,15 @@ impl ToolLine {
             pair.rest.clear();
             pair.small = Line::default();
         }
-        let worst = pair.blocks.iter().find(|block| block.error);
+        // An error that only has the exit code says less than the output.
+        let is_only_error = pair.blocks.len() == 1;
+        let worst = pair.blocks.iter().find(|block| {
+            block.error && (is_only_error || !says_nothing(block.first_line.as_str()))
+        });
+        let output = pair.blocks.iter().find(|block| !block.error);
         let is_progress = pair.call.as_ref().is_some_and(|call| call.is_progress);
         let preview = worst
+            .or(output)
             .or(pair.blocks.first())
             .filter(|_| !is_progress || is_failed)
             .map(|block| block.first_line.clone());
@@ -97,11 +107,22 @@ impl ToolLine {
             is_failed,
             is_open: is_failed || is_short,
             pair,
+            started: Vec::new(),
         }
     }
 }
 
 impl ToolLine {
+    /// Returns whether the call gave a child run its task.
+    pub(crate) fn has_asked(&self, task: &str) -> bool {
+        // A summary has the beginning of a task.
+        let task = task.trim_end_matches('…').trim();
+        let asked = self.pair.asks.as_deref().unwrap_or_default();
+        !asked.is_empty()
+            && !task.is_empty()
+            && (task.starts_with(asked) || asked.starts_with(task))
+    }
+
     /// Returns the main argument for a narrow list. Of a file that the call reads or edits, that's
     /// the name without its directory.
     pub(crate) fn short_object(&self) -> &str {

@@ -88,6 +88,8 @@ struct Entry<'a> {
 /// The file on the right.
 struct Chosen {
     path: Line,
+    /// The address that opens it in the editor.
+    editor: Option<String>,
     lines: Phrase,
     /// The numbers of edits and steps.
     words: Line,
@@ -106,7 +108,9 @@ struct Chosen {
 
 /// A row of a net change.
 enum NetRow {
-    Hunk(Line),
+    /// The position of the next lines, and the address that opens the first changed one in the
+    /// editor.
+    Hunk(Line, Option<String>),
     Line {
         sign: Sign,
         numbers: String,
@@ -477,6 +481,7 @@ impl Base<'_> {
 
     fn chosen(&self, entry: &Entry<'_>, net: &Net, after: usize, line: usize) -> Chosen {
         let fold = &mut Fold::brief(ValueLinks::default());
+        fold.set_project(self.project);
         let path = address(entry);
         let (rows, shown, total) = self.rows(net, entry.path, line);
         let earlier = line.min(total);
@@ -498,6 +503,7 @@ impl Base<'_> {
         };
         Chosen {
             path: entry.path.into(),
+            editor: self.view.in_editor(path, None),
             lines: counts(entry, Some(net)),
             words: entry
                 .file
@@ -547,6 +553,38 @@ impl Base<'_> {
         .into()
     }
 
+    /// States how many edits the net change lacks, and leads to the first of them.
+    fn left_out(&self, entry: &Entry<'_>, net: &Net) -> Option<Phrase> {
+        let edits = &entry.file?.edits;
+        let made = || {
+            let all = edits.iter().enumerate();
+            all.filter(|(_, edit)| edit.ok != Some(false))
+        };
+        let all = made().count();
+        // The edits are replayed in order until the work for one page is used up.
+        let (at, first) = made().nth(all.checked_sub(net.left_out)?)?;
+        let lacks = format!(
+            "This change lacks {} of {}, from ",
+            count(net.left_out as u64),
+            counted(all, "edit")
+        );
+        let step = format!("step {}", self.view.label(first.step));
+        let why = " on. They're too many or too large for one page, or can't be read.";
+        Some(
+            Phrase::from(lacks)
+                .link(step, self.at_edit(entry, at))
+                .text(why),
+        )
+    }
+
+    /// Returns the address of the edits by step, with edit `at` among them.
+    fn at_edit(&self, entry: &Entry<'_>, at: usize) -> String {
+        match self.at(address(entry), at / EDITS * EDITS, 0) {
+            href if href.is_empty() => "#edits".to_owned(),
+            href => format!("{href}#edits"),
+        }
+    }
+
     fn notes(&self, entry: &Entry<'_>, net: &Net) -> Vec<Phrase> {
         let mut notes = Vec::new();
         let mut add = |words: &str| notes.push(Phrase::from(words));
@@ -586,21 +624,20 @@ impl Base<'_> {
                     .text("."),
             );
         }
+        if let Some((first, _)) = net.apart.first() {
+            let words = match net.apart.len() {
+                1 => "1 edit isn't part of this change; ".to_owned(),
+                n => format!("{} edits aren't part of this change; ", count(n as u64)),
+            };
+            let to = self.at_edit(entry, *first);
+            notes.push(
+                Phrase::from(words)
+                    .link("the edits by step", to)
+                    .text(" say why."),
+            );
+        }
+        notes.extend(self.left_out(entry, net));
         let mut add = |words: String| notes.push(Phrase::from(words));
-        match net.apart.len() {
-            0 => {}
-            1 => add("1 edit isn't part of this change; the edits by step say why.".to_owned()),
-            n => add(format!(
-                "{} edits aren't part of this change; the edits by step say why.",
-                count(n as u64)
-            )),
-        }
-        if net.left_out > 0 {
-            let edits = counted(net.left_out, "edit");
-            add(format!(
-                "{edits} left out: too many or too large for one page, or unreadable."
-            ));
-        }
         if net.outcome_unknown > 0 {
             let edits = counted(net.outcome_unknown, "edit");
             add(format!("The outcome of {edits} isn't recorded."));
@@ -626,7 +663,10 @@ impl Base<'_> {
                 continue;
             }
             sides.skip();
-            rows.push(NetRow::Hunk(position(hunk)));
+            rows.push(NetRow::Hunk(
+                position(hunk),
+                self.line_in_editor(path, hunk),
+            ));
             let lines: Vec<(Sign, &str)> = hunk
                 .lines
                 .iter()
@@ -677,6 +717,14 @@ impl Base<'_> {
         }
         let shown = LINES - left;
         (rows, shown, total)
+    }
+
+    /// Returns the address that opens the first changed line of a hunk in the editor. A line that is
+    /// gone has the number of the one after it.
+    fn line_in_editor(&self, path: &str, hunk: &NetHunk) -> Option<String> {
+        let before = hunk.lines.iter().take_while(|line| line.sign == Sign::Same);
+        let line = hunk.new?.saturating_add(before.count());
+        self.view.in_editor(path, Some(line))
     }
 
     /// Reads the edits of a file from index `first`, out of the lines of their steps.
@@ -872,5 +920,52 @@ mod tests {
                 "/q/b/x.py edited -"
             ]
         );
+    }
+
+    #[test]
+    fn a_change_that_lacks_edits_says_how_many_and_leads_to_the_first() {
+        let run =
+            crate::page::tests::Recorded::steps((0..3).map(|n| format!("{{\"step_id\": {n}}}")));
+        let view = run.view();
+        let edit = |step: usize, ok: bool| Edited {
+            step,
+            step_id: None,
+            call: None,
+            at: 0,
+            kind: "changed",
+            to: None,
+            added: None,
+            removed: None,
+            ok: Some(ok),
+            is_abandoned: false,
+        };
+        let mut file = file("/p/x.py");
+        file.edits = vec![edit(0, true), edit(1, false), edit(1, true), edit(2, true)];
+        let entry = Entry {
+            path: "x.py",
+            file: Some(&file),
+            submitted: None,
+        };
+        let base = Base {
+            view: &view,
+            project: "/p",
+        };
+        let said = |left_out: usize| {
+            let net = Net {
+                left_out,
+                ..Net::default()
+            };
+            base.left_out(&entry, &net).map(|words| words.to_string())
+        };
+        let words = said(2).unwrap();
+        assert!(
+            words.contains("This change lacks 2 of 3 edits, from "),
+            "{words}"
+        );
+        assert!(
+            words.contains("step 1") && words.contains("#edits"),
+            "{words}"
+        );
+        assert_eq!(said(0), None);
     }
 }

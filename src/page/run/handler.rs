@@ -34,7 +34,9 @@ use crate::page::run::pick::{Pick, Picker};
 use crate::page::run::setup::SetupTab;
 use crate::page::run::steps::{EndSlot, StepRows, StepsTab, Window, next_mark};
 use crate::page::run::timeline::{self, Timeline};
-use crate::page::run::transcript::{Find, OtherPart, Outline, Place, Transcript, TranscriptPart};
+use crate::page::run::transcript::{
+    Find, Found, OtherPart, Outline, Place, Transcript, TranscriptPart,
+};
 use crate::page::run::verdict::Verdict;
 use crate::page::run::{Content, RunPage, RunPulse, TabUpdate};
 use crate::page::run_view::{RelatedRun, RunView};
@@ -55,7 +57,7 @@ pub(crate) async fn with_view<T: Send + 'static>(
         state.zone.clone(),
         state.library.status().stalled,
     );
-    let library = Arc::clone(&state.library);
+    let (library, editor) = (Arc::clone(&state.library), state.editor.clone());
     let shown = blocking(move || {
         let (summary, index) = run.shown();
         let stale = stale.as_deref();
@@ -73,6 +75,7 @@ pub(crate) async fn with_view<T: Send + 'static>(
             stale,
             related_runs: &related_runs,
             zone: &zone,
+            editor: editor.as_deref(),
         })
     });
     shown.await.flatten()
@@ -484,7 +487,7 @@ pub(crate) async fn pulse(
                 // Only a page that holds the end gets new steps.
                 let part = held
                     .filter(|held| held.end >= known)
-                    .map(|_| TranscriptPart::new(view, Place::Before(total)));
+                    .map(|_| TranscriptPart::new(view, Place::Before(total), ""));
                 let at = match held {
                     Some(held) if held.end < known => held.first,
                     _ => total.saturating_sub(1),
@@ -628,7 +631,30 @@ pub(crate) async fn transcript_part(
         (None, Some(n)) => Place::Before(n),
         (None, None) => Place::From(step.unwrap_or_default()),
     };
-    with_view(&state, &run, move |view| html(&OtherPart::new(view, place))).await
+    let find = params.text("find").to_owned();
+    with_view(&state, &run, move |view| {
+        html(&OtherPart::new(view, place, &find))
+    })
+    .await
+}
+
+/// `GET /runs/{key}/transcript/found`: the steps that contain the text `find`, for the bar above the
+/// transcript.
+pub(crate) async fn transcript_found(
+    State(state): State<AppState>,
+    RunParam(run): RunParam,
+    params: Params,
+) -> Answer {
+    let first = params.number("step")?.unwrap_or_default();
+    let find = params.text("find").to_owned();
+    let found_in = Arc::clone(&run);
+    let turn = state.walk().await?;
+    with_view(&state, &run, move |view| {
+        let _turn = turn;
+        let find = Find::new(&found_in, view, &find);
+        html(&Found::new(view, &find, first))
+    })
+    .await
 }
 
 /// `GET /runs/{key}/transcript.md`: the run as Markdown, or only the steps `from..until`.
@@ -649,6 +675,7 @@ pub(crate) async fn transcript_md(
             stale: None,
             related_runs: &Vec::new,
             zone: &of.zone,
+            editor: None,
         };
         let total = index.steps().len();
         let only = (from.is_some() || until.is_some())

@@ -4,6 +4,7 @@ use askama::Template;
 use askama::filters::HtmlSafe;
 
 use crate::analysis::format::{self, count};
+use crate::analysis::lanes::Lanes;
 use crate::model::RunKey;
 use crate::model::time::Stamp;
 use crate::page::part::fold::{Fold, Folded, ValueLinks};
@@ -11,7 +12,7 @@ use crate::page::part::share_form::ShareForm;
 use crate::page::part::sign::{Fact, Phrase};
 use crate::page::part::{href, text};
 use crate::page::run::setup::has_setup;
-use crate::page::run_view::{RelatedRun, RunView};
+use crate::page::run_view::{RelatedRun, RunView, micros, name_of_related};
 
 /// Child runs that are linked, at most. The run table lists all of them: `parent:ID`.
 const MAX_CHILDREN: usize = 20;
@@ -217,7 +218,10 @@ impl<'a> RunHead<'a> {
                 _ => format!("{took} without the copied steps"),
             });
         let took = took.map(|took| match summary.duration_ms {
-            Some(_) => Phrase::from(took),
+            Some(_) => match active(view) {
+                Some(active) => Phrase::from(format!("{active} active over {took}")),
+                None => Phrase::from(took),
+            },
             None => Phrase::from(format!("{took} · "))
                 .link("timestamps go backwards", href::tab(view.key(), "issues")),
         });
@@ -412,7 +416,7 @@ impl<'a> RunHead<'a> {
         let known: Vec<_> = related_runs
             .iter()
             .filter_map(|related_runs| match related_runs {
-                RelatedRun::Child(child) => Some(&child.key),
+                RelatedRun::Child(child) => Some(&**child),
                 RelatedRun::Parent(_) | RelatedRun::Branch(_) | RelatedRun::Segment(_) => None,
             })
             .collect();
@@ -441,12 +445,13 @@ impl<'a> RunHead<'a> {
         add(
             "child runs",
             (children > 0).then(|| {
-                known
-                    .iter()
-                    .take(MAX_CHILDREN)
-                    .fold(Phrase::from(count(children)), |words, key| {
-                        words.text(" · ").link(key.name(), href::run(key.as_str()))
-                    })
+                known.iter().take(MAX_CHILDREN).fold(
+                    Phrase::from(count(children)),
+                    |words, child| {
+                        let to = href::run(child.key.as_str());
+                        words.text(" · ").link(name_of_related(child), to)
+                    },
+                )
             }),
         );
         add(
@@ -471,6 +476,21 @@ impl<'a> RunHead<'a> {
         add(place, Some(Phrase::new().dim(path)));
         facts
     }
+}
+
+/// Returns how long a session was active, if that is less than half of its duration.
+fn active(view: &RunView<'_>) -> Option<String> {
+    /// The lanes of longer sessions take too long for a head.
+    const MAX_STEPS: usize = 20_000;
+    let summary = view.summary;
+    let is_whole = summary.is_session && summary.copied_steps() == 0;
+    if !is_whole || view.index.steps().len() > MAX_STEPS {
+        return None;
+    }
+    let span = summary.duration_ms? * 1e3;
+    let active = Lanes::of(view.index).active()?;
+    // A short wait is part of the work.
+    (active as f64 * 2.0 < span).then(|| micros(active))
 }
 
 /// The tabs of a run (`#tabs`).

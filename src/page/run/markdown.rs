@@ -5,19 +5,15 @@ use std::io::{self, Write};
 use std::ops::Range;
 
 use crate::analysis::format::{count, counted, visible};
-use crate::analysis::timing::began;
 use crate::analysis::why::why;
+use crate::page::export::IndexRow;
 use crate::page::part::action::{Block, Pair};
 use crate::page::part::critic::Critic;
 use crate::page::part::fold::{Folded, More};
-use crate::page::part::text::one_line;
 use crate::page::run_view::RunView;
 use crate::page::step::StepView;
 use crate::page::step::fill::{StepPlace, step_view};
 use crate::page::step::messages::{Prompted, prompts_before, prompts_or_task};
-
-/// Limits the characters of a step in the list of steps.
-const INDEX_CHARS: usize = 100;
 
 /// Writes the whole run, or only the steps `only`.
 pub(crate) fn write(
@@ -53,27 +49,23 @@ pub(crate) fn write(
 /// times.
 pub(crate) fn write_about(
     out: &mut dyn Write,
-    view: &RunView<'_>,
-    steps: Range<usize>,
+    steps: &[IndexRow],
     notes: &[String],
 ) -> io::Result<()> {
     for note in notes {
         writeln!(out, "> {}", escape(note))?;
     }
     writeln!(out)?;
-    for n in steps {
-        let at = view
-            .index
-            .round_of(n)
-            .and_then(|group| began(view.index, group));
-        let time = at.map(|at| format!(" · {}", view.exact(at)));
-        let call = view.index.steps().get(n).map(|step| &*step.call);
+    for row in steps {
+        let time = match row.time.as_str() {
+            "" => String::new(),
+            time => format!(" · {time}"),
+        };
         writeln!(
             out,
-            "- Step {}{} · {}",
-            escape(&view.label(n)),
-            time.unwrap_or_default(),
-            escape(&one_line(call.unwrap_or_default(), INDEX_CHARS).0)
+            "- Step {}{time} · {}",
+            escape(row.label.as_str()),
+            escape(row.call.as_str())
         )?;
     }
     writeln!(out)

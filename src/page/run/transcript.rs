@@ -19,7 +19,7 @@ use crate::analysis::turns::{Turn, turn_steps};
 use crate::live::{HitSink, Run, search};
 use crate::model::TraceFile;
 use crate::model::json::Json;
-use crate::model::telling::{Tells, telling_line};
+use crate::model::telling::said_line;
 use crate::page::part::attachment::{self, Attachment};
 use crate::page::part::fold::{Fold, Folded, ValueLinks};
 use crate::page::part::href;
@@ -31,10 +31,11 @@ use crate::page::run::pending::PendingSlot;
 use crate::page::run::steps::Window;
 use crate::page::run_view::{RunView, micros};
 use crate::page::step::StepError;
-use crate::page::step::fill::{StepPlace, started, step_brief};
+use crate::page::step::fill::{StepPlace, card, started_by, step_brief};
 use crate::page::step::messages::{
-    Prompted, UserCommand, compaction_in_words, compactions_before, line_of_prompt, model_change,
-    pictures_in, prompts_or_task, system_before, user_commands_before,
+    Prompted, UserCommand, compaction_in_words, compactions_before, interruption_before,
+    line_of_prompt, model_change, pictures_in, prompts_or_task, system_before,
+    user_commands_before,
 };
 
 /// A part ends after this many elements of markup, or this many steps.
@@ -175,6 +176,39 @@ impl HitSink for FoundSteps<'_> {
     }
 }
 
+/// The number of steps that contain a text, with links to the previous and the next one
+/// (`#finds`).
+#[derive(Template)]
+#[template(path = "run/transcript_found.html")]
+pub(crate) struct Found<'a> {
+    key: &'a str,
+    find: &'a Find,
+    /// The first step on the page.
+    first: usize,
+}
+
+impl HtmlSafe for Found<'_> {}
+
+impl<'a> Found<'a> {
+    /// Shows what a search found, beside steps from `first` on.
+    pub(crate) fn new(view: &'a RunView<'a>, find: &'a Find, first: usize) -> Self {
+        Self {
+            key: view.key(),
+            find,
+            first,
+        }
+    }
+
+    /// Returns the addresses of the previous and the next step found. They wrap around at the ends.
+    fn hits(&self) -> Option<(String, String)> {
+        let steps = &self.find.steps;
+        let before = steps.iter().rev().find(|n| **n < self.first);
+        let after = steps.iter().find(|n| **n > self.first);
+        let at = |n: Option<&usize>| Some(self.find.at(self.key, *n?));
+        at(before.or(steps.last())).zip(at(after.or(steps.first())))
+    }
+}
+
 /// The transcript of a run, with the outline of its prompts.
 #[derive(Template)]
 #[template(path = "run/transcript.html")]
@@ -198,10 +232,13 @@ pub(crate) struct OtherPart<'a> {
 }
 
 impl<'a> OtherPart<'a> {
-    /// Shows the steps at `place`.
-    pub(crate) fn new(view: &'a RunView<'a>, place: Place) -> Self {
-        let Transcript { outline, part, .. } = Transcript::new(view, place, Find::default());
-        Self { outline, part }
+    /// Shows the steps at `place`, and where they contain the text `find`.
+    pub(crate) fn new(view: &'a RunView<'a>, place: Place, find: &str) -> Self {
+        let part = TranscriptPart::new(view, place, find);
+        Self {
+            outline: Outline::new(view, part.at(place)),
+            part,
+        }
     }
 }
 
@@ -232,6 +269,8 @@ struct OutlineRow {
     facts: Vec<Line>,
     /// The number of failed steps. Empty if none failed.
     failed: Line,
+    /// The number of cancelled steps. Empty if none was cancelled.
+    cancelled: Line,
     is_current: bool,
 }
 
@@ -244,9 +283,9 @@ pub(crate) struct TranscriptPart<'a> {
     steps: Range<usize>,
     /// The markup of each step.
     blocks: VecDeque<Block>,
-    /// The prompts after the last step, and what is left out of them.
+    /// The prompts after the last step, and the interruption before them or what is left out of them.
     last_prompts: Vec<Said>,
-    last_dividers: Vec<&'static str>,
+    last_dividers: Vec<Line>,
 }
 
 impl HtmlSafe for TranscriptPart<'_> {}
@@ -303,7 +342,9 @@ struct TranscriptStep {
     n: usize,
     /// `5`, with the recorded id.
     label: Line,
+    /// The addresses of the step in the Steps tab, and of its place in the transcript.
     href: String,
+    place: String,
     /// The time of day.
     time: Line,
     /// The duration, if it's at least a second.
@@ -312,7 +353,7 @@ struct TranscriptStep {
     system: Vec<(Line, Folded)>,
     /// The prompts before the step.
     prompts: Vec<Said>,
-    /// Compactions before the step, and the start of another run in the directory.
+    /// Compactions and interruptions before the step, and the start of another run in the directory.
     dividers: Vec<Line>,
     unreadable: Option<Phrase>,
     thought: Option<Folded>,
@@ -327,7 +368,7 @@ struct TranscriptStep {
     otherwise: Option<Phrase>,
     /// What critics requested.
     notes: Vec<Sign>,
-    /// The child runs that the step started.
+    /// The child runs that the step started, without those shown below their calls.
     started: Vec<Phrase>,
 }
 
@@ -336,15 +377,10 @@ impl HtmlSafe for TranscriptStep {}
 impl<'a> Transcript<'a> {
     /// Shows the steps at `place`.
     pub(crate) fn new(view: &'a RunView<'a>, place: Place, find: Find) -> Self {
-        let part = TranscriptPart::new(view, place);
-        let at = match place {
-            Place::Around(n) => n,
-            Place::Before(_) => part.steps.end.saturating_sub(1),
-            Place::From(_) => part.steps.start,
-        };
+        let part = TranscriptPart::new(view, place, &find.text);
         Self {
             view,
-            outline: Outline::new(view, at),
+            outline: Outline::new(view, part.at(place)),
             part,
             find,
             is_live: view.is_alive(),
@@ -360,16 +396,8 @@ impl<'a> Transcript<'a> {
         PendingSlot { view: self.view }
     }
 
-    /// Returns the addresses of the previous and the next step found, from the first step on the page.
-    fn hits(&self) -> (Option<String>, Option<String>) {
-        let (key, first) = (self.view.key(), self.part.steps.start);
-        let steps = &self.find.steps;
-        let before = steps.iter().rev().find(|n| **n < first);
-        let after = steps.iter().find(|n| **n > first);
-        (
-            before.map(|n| self.find.at(key, *n)),
-            after.map(|n| self.find.at(key, *n)),
-        )
+    fn found(&self) -> Found<'_> {
+        Found::new(self.view, &self.find, self.part.steps.start)
     }
 
     fn markdown(&self) -> String {
@@ -426,15 +454,17 @@ impl OutlineRow {
                 .filter(|tokens| *tokens > 0)
                 .map(|tokens| format!("{} tokens", format::tokens(tokens)).into()),
         );
+        let counted = |count: usize, word: &str| match count {
+            0 => Line::default(),
+            count => format!("{} {word}", format::count(count as u64)).into(),
+        };
         Self {
             step: turn.first,
             href: at_step(view.key(), turn.first),
             words: words.unwrap_or_else(|| "No prompt recorded".into()),
             facts,
-            failed: match turn.failed {
-                0 => Line::default(),
-                failed => format!("{} failed", format::count(failed as u64)).into(),
-            },
+            failed: counted(turn.failed, "failed"),
+            cancelled: counted(turn.cancelled, "cancelled"),
             is_current,
         }
     }
@@ -453,10 +483,10 @@ fn at_step(key: &str, n: usize) -> String {
 }
 
 impl<'a> TranscriptPart<'a> {
-    /// Shows as many steps at `place` as fit on a page.
-    pub(crate) fn new(view: &'a RunView<'a>, place: Place) -> Self {
+    /// Shows as many steps at `place` as fit on a page, and where they contain the text `find`.
+    pub(crate) fn new(view: &'a RunView<'a>, place: Place, find: &str) -> Self {
         let total = view.index.steps().len();
-        let mut writer = Writer::new(view);
+        let mut writer = Writer::new(view, find);
         let (steps, blocks) = match place {
             Place::From(n) => {
                 let n = n.min(total.saturating_sub(1));
@@ -473,7 +503,10 @@ impl<'a> TranscriptPart<'a> {
         };
         let (last_prompts, last_dividers) = if steps.end == total {
             // The task of a run without steps is its prompt.
-            writer.all_said(total)
+            let (said, more) = writer.all_said(total);
+            let dividers = interruption_before(view, total).into_iter();
+            let dividers = dividers.chain(more.into_iter().map(str::to_owned));
+            (said, dividers.map(Line::from).collect())
         } else {
             (Vec::new(), Vec::new())
         };
@@ -491,6 +524,15 @@ impl<'a> TranscriptPart<'a> {
         Window {
             first: self.steps.start,
             end: self.steps.end,
+        }
+    }
+
+    /// Returns the step that the outline marks.
+    fn at(&self, place: Place) -> usize {
+        match place {
+            Place::Around(n) => n,
+            Place::Before(_) => self.steps.end.saturating_sub(1),
+            Place::From(_) => self.steps.start,
         }
     }
 
@@ -545,10 +587,10 @@ struct Writer<'a> {
 }
 
 impl<'a> Writer<'a> {
-    fn new(view: &'a RunView<'a>) -> Self {
+    fn new(view: &'a RunView<'a>, find: &str) -> Self {
         Self {
             view,
-            fold: Fold::brief(ValueLinks::default()),
+            fold: Fold::brief(ValueLinks::default()).finding(find),
             project: view.summary.project.as_deref().unwrap_or_default(),
             turns: turn_steps(view.index),
             laps: Some(view.index.lap_starts())
@@ -652,7 +694,7 @@ impl<'a> Writer<'a> {
         let rest = self.view.at_event(ran.output_event);
         let preview = match ran.is_too_long {
             true => Some("Too long to show here".into()),
-            false => output.map(|output| telling_line(output, Tells::First)),
+            false => output.map(said_line),
         };
         let command = Ran {
             command: one_line(&ran.command, MAX_COMMAND_CHARS).0.into(),
@@ -734,6 +776,7 @@ impl<'a> Writer<'a> {
             .map(|one| format::capitalised(&compaction_in_words(view.index, one)));
         let dividers = lap
             .into_iter()
+            .chain(interruption_before(view, n))
             .chain(compactions)
             .chain(model_change(view, n))
             .chain(more.into_iter().map(str::to_owned))
@@ -747,7 +790,20 @@ impl<'a> Writer<'a> {
             && step_view.actions.is_empty()
             && step_view.error.is_none()
             && step_view.unreadable.is_none();
+
         let tools = step_view.actions.pairs.into_iter();
+        let tool = |pair| ToolLine::new(pair, &label, self.project, view.index.format());
+        let mut tools: Vec<ToolLine> = tools.map(tool).collect();
+        let mut started = Vec::new();
+        for child in started_by(&self.children, n) {
+            let task = child.task.as_deref().unwrap_or_default();
+            // Two calls may give the same task.
+            let asked = tools.iter_mut().filter(|tool| tool.has_asked(task));
+            match asked.min_by_key(|tool| tool.started.len()) {
+                Some(tool) => tool.started.push(card(child)),
+                None => started.push(card(child)),
+            }
+        }
         let notes = step_view
             .marks
             .into_iter()
@@ -761,6 +817,7 @@ impl<'a> Writer<'a> {
             otherwise: description.filter(|_| is_empty && answer.is_none()),
             n,
             href: view.at_step(n),
+            place: at_step(view.key(), n),
             took: group
                 .and_then(took)
                 .filter(|took| *took >= 1_000_000)
@@ -783,14 +840,12 @@ impl<'a> Writer<'a> {
                 .unwrap_or_default(),
             thought: step_view.thought,
             reply: step_view.reply.or(step_view.wrote),
-            tools: tools
-                .map(|pair| ToolLine::new(pair, &label, self.project, view.index.format()))
-                .collect(),
+            tools,
             more_tools: step_view.actions.more,
             answer,
             error: step_view.error,
             notes: notes.collect(),
-            started: started(&self.children, n),
+            started,
             label: label.into(),
         };
         step.render().ok().map(Block)

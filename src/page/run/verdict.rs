@@ -186,6 +186,12 @@ impl<'a> Verdict<'a> {
         Some(phrase.text(text::one_line(text, TROUBLE_CHARS).0))
     }
 
+    /// Links the file and line that the first error names.
+    fn in_editor(&self) -> Option<Link> {
+        self.view
+            .error_in_editor(self.why.first_trouble.as_ref()?.parts().1)
+    }
+
     /// Counts the commands that failed, and those of them that passed later.
     fn failed_commands(&self) -> Option<String> {
         Some(self.why.failed_commands?.words())

@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::analysis::columns::RunRow;
-use crate::analysis::query::{Ignored, Query};
+use crate::analysis::query::Ignored;
 use crate::analysis::select::{Group, Selection, Window, groups, select};
 use crate::analysis::summary::Summary;
 use crate::live::{Skipped, SkippedTotal};
@@ -60,7 +60,7 @@ const MAX_SKIPPED: usize = 100;
 pub(crate) async fn runs(State(state): State<AppState>, params: Params) -> Answer {
     let (limit, query, after) = (
         params.limit(DEFAULT_LIMIT)?,
-        Query::parse(params.text("q")),
+        state.query(params.text("q")),
         params.text("after"),
     );
     let revision = *state.library.revision().borrow();
@@ -74,7 +74,8 @@ pub(crate) async fn runs(State(state): State<AppState>, params: Params) -> Answe
         after: after_key,
         rows: ROWS,
     };
-    let groups = grouped(&params)?.map(|by| groups(&runs, &query, by, sort, window));
+    let groups =
+        grouped(&params)?.map(|by| groups(&runs, &query, by, sort, window, &state.clock()));
     let selection = match &groups {
         Some(groups) => Selection {
             rows: Vec::new(),

@@ -10,9 +10,9 @@ use axum::extract::State;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::analysis::columns::{COLUMNS, Column, Kind, Value};
+use crate::analysis::columns::{COLUMNS, Column, Kind};
 use crate::analysis::format;
-use crate::analysis::query::{Clock, Needle, Query};
+use crate::analysis::query::{CalendarField, Clock, Needle, Query};
 use crate::analysis::select::by_frequency;
 use crate::analysis::summary::Summary;
 use crate::page::answer::json;
@@ -36,6 +36,9 @@ const DATES: [(&str, &str); 5] = [
     ("7d", "the last 7 days"),
     ("30d", "the last 30 days"),
 ];
+
+/// The value that stands for a missing one.
+const NONE: &str = "none";
 
 /// What may come next in a filter.
 #[derive(Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
@@ -166,14 +169,51 @@ fn completions(token: Token<'_>, runs: &[Arc<Summary>], clock: &Clock) -> Comple
             ..fields(term, runs)
         };
     };
-    let Some(field) = Column::find(name) else {
-        return Completions::default();
-    };
     let is_comma = |c: char| c == ',';
     let (value, quotes) = after_last(typed.get(1..).unwrap_or_default(), is_comma);
+    let found = match (Column::find(name), CalendarField::find(name)) {
+        (Some(field), _) => values(field, value, runs, clock),
+        (None, Some(field)) => of_calendar(field, value, runs, clock),
+        (None, None) => return Completions::default(),
+    };
     Completions {
         replaces_after: split_first(token.tail, quotes, is_comma).0.to_owned(),
-        ..values(field, value, runs, clock)
+        ..found
+    }
+}
+
+/// Returns the days or the hours that start with `typed`, in their order.
+fn of_calendar(
+    field: CalendarField,
+    typed: &str,
+    runs: &[Arc<Summary>],
+    clock: &Clock,
+) -> Completions {
+    let mut counts = [0; 24];
+    for run in runs {
+        let value = run.started.and_then(|at| field.at(at, clock.zone()));
+        if let Some(count) = value.and_then(|value| counts.get_mut(value as usize)) {
+            *count += 1;
+        }
+    }
+    let values = (0..field.len()).zip(counts);
+    let items = values.map(|(value, count)| Completion {
+        text: field.word(value),
+        about: String::new(),
+        count,
+    });
+    let start = typed.to_lowercase();
+    let mut items: Vec<Completion> = items
+        .filter(|item| item.count > 0 && item.text.starts_with(&start))
+        .collect();
+    let more = items.len().saturating_sub(MAX_ITEMS);
+    items.truncate(MAX_ITEMS);
+    Completions {
+        heading: format::capitalised(field.name()),
+        replaces: typed.to_owned(),
+        replaces_after: String::new(),
+        items,
+        more,
     }
 }
 
@@ -186,15 +226,23 @@ fn fields(typed: &str, runs: &[Arc<Summary>]) -> Completions {
         .collect();
     // Fields with values to choose from come before numbers.
     matching.sort_by_key(|field| sign(field) == ">");
-    let shown = matching.iter().take(MAX_ITEMS).map(|field| Completion {
+    let of_calendar = CalendarField::ALL.into_iter();
+    let of_calendar = of_calendar.filter(|field| field.name().starts_with(&typed));
+    let of_calendar = of_calendar.map(|field| Completion {
+        text: format!("{}:", field.name()),
+        about: field.about().to_owned(),
+        count: runs.iter().filter(|run| run.started.is_some()).count(),
+    });
+    let columns = matching.iter().map(|field| Completion {
         text: format!("{}{}", field.name, sign(field)),
         about: about(field),
-        count: runs.iter().filter(|run| has_value(field, run)).count(),
+        count: runs.iter().filter(|run| field.is_recorded(run)).count(),
     });
+    let all = matching.len() + of_calendar.clone().count();
     Completions {
         heading: "Fields".to_owned(),
-        items: shown.collect(),
-        more: matching.len().saturating_sub(MAX_ITEMS),
+        items: columns.chain(of_calendar).take(MAX_ITEMS).collect(),
+        more: all.saturating_sub(MAX_ITEMS),
         replaces: typed,
         replaces_after: String::new(),
     }
@@ -215,15 +263,8 @@ fn about(field: &Column) -> String {
         Kind::Score(_) => format!("score: {name}<0.5, {name}:0.2..0.5"),
         Kind::Millis(_) => format!("time: {name}>2m, {name}<90s"),
         Kind::Usd(_) => format!("dollars: {name}>0.10"),
-        Kind::Time(_) => format!("today, 7d, {name}>2h, 2026-02-22 (UTC)"),
+        Kind::Time(_) => format!("today, 7d, {name}>2h, 2026-02-22..2026-02-28"),
         _ => field.about.to_owned(),
-    }
-}
-
-fn has_value(field: &Column, run: &Summary) -> bool {
-    match field.value(run) {
-        Some(Value::List(texts)) => !texts.is_empty(),
-        value => value.is_some(),
     }
 }
 
@@ -263,6 +304,15 @@ fn values(
             .collect(),
         Kind::Count(_) | Kind::Score(_) | Kind::Millis(_) | Kind::Usd(_) => Vec::new(),
     };
+    // Lists have their own word for a missing text.
+    if field.absent_word().is_none() && NONE.starts_with(typed) {
+        let count = runs.iter().filter(|run| !field.is_recorded(run)).count();
+        found.extend((count > 0).then(|| Completion {
+            text: NONE.to_owned(),
+            about: "not recorded".to_owned(),
+            count,
+        }));
+    }
     let more = found.len().saturating_sub(MAX_ITEMS);
     found.truncate(MAX_ITEMS);
     Completions {

@@ -7,9 +7,9 @@ use axum::extract::{OriginalUri, State};
 use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
 use axum::response::IntoResponse;
 
-use crate::analysis::columns::{COLUMNS, Column, Shown, chosen, in_order};
+use crate::analysis::columns::{COLUMNS, Shown, chosen, in_order};
 use crate::analysis::query::{Query, Sort};
-use crate::analysis::select::{is_cursor, select};
+use crate::analysis::select::{Grouping, is_cursor, select};
 use crate::live::Mode;
 use crate::page::answer::html;
 use crate::page::app::AppState;
@@ -47,7 +47,7 @@ pub(crate) async fn runs_csv(State(state): State<AppState>, params: Params) -> A
     let (sort, cols) = (sort(&params)?, cols(&params)?);
     let of = state.clone();
     let body = crate::page::download::body(&state, move |out| {
-        let query = Query::parse(params.text("q"));
+        let query = of.query(params.text("q"));
         let (runs, _) = listed(&of, &query);
         let found = select(&runs, &query, sort, usize::MAX, None);
         let columns = if cols.is_empty() {
@@ -76,7 +76,7 @@ async fn show(
     blocking(move || {
         // Read the revision before the runs. A change in between is then sent twice, but never lost.
         let revision = *state.library.revision().borrow();
-        let query = Query::parse(params.text("q"));
+        let query = state.query(params.text("q"));
         let (runs, copies) = listed(&state, &query);
         let duplicates = if query.asks_for_copies() { copies } else { 0 };
         let total = runs.len() - duplicates;
@@ -172,21 +172,19 @@ pub(crate) fn sort(params: &Params) -> Result<Sort, WebError> {
     parsed.map_err(|why: String| WebError::bad_request("Can't sort by", &why).named(text))
 }
 
-/// Returns the column to group runs by, if any.
+/// Returns what to group runs by, if anything.
 ///
 /// # Errors
-/// Returns an error if runs can't be grouped by the column.
-pub(crate) fn group(params: &Params) -> Result<Option<&'static Column>, WebError> {
+/// Returns an error if runs can't be grouped by it.
+pub(crate) fn group(params: &Params) -> Result<Option<&'static Grouping>, WebError> {
     let text = params.text("group");
     if text.is_empty() {
         return Ok(None);
     }
-    let found = Column::grouping().find(|column| column.name == text);
-    found.map(Some).ok_or_else(|| {
-        let names: Vec<&str> = Column::grouping().map(|column| column.name).collect();
+    Grouping::find(text).map(Some).ok_or_else(|| {
         WebError::bad_request(
             "Can't group by",
-            &format!("group must be one of: {}.", names.join(", ")),
+            &format!("group must be one of: {}.", Grouping::names()),
         )
         .named(text)
     })

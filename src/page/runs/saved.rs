@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::analysis::closest::closest;
+use crate::analysis::closest::did_you_mean;
 use crate::analysis::columns::{COLUMNS, Shown, chosen};
 use crate::analysis::query::Query;
 
@@ -40,9 +40,7 @@ impl View {
             return Err(("query", format!("`{}`: {}", term.text, term.why)));
         }
         let columns = chosen(columns.iter().map(String::as_str)).map_err(|name| {
-            let names = COLUMNS.iter().map(|column| (column.name, column.name));
-            let close = closest(name, names).next();
-            let close = close.map_or_else(String::new, |close| format!(" (did you mean {close}?)"));
+            let close = did_you_mean(name, COLUMNS.iter().map(|column| column.name));
             ("columns", format!("no column is called {name}{close}"))
         })?;
         Ok(Self {

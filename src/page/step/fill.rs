@@ -21,7 +21,7 @@ use crate::page::part::json_tree::find;
 use crate::page::part::sign::{Link, Phrase, Sign};
 use crate::page::part::svg::PhaseStrip;
 use crate::page::part::text::{Line, shell_word};
-use crate::page::run_view::{RunView, micros, phase};
+use crate::page::run_view::{RunView, micros, name_of_related, phase};
 use crate::page::step::messages::{
     MAX_LISTED_BYTES, compaction_in_words, compactions_before, event_of, new_messages, prompt,
 };
@@ -68,6 +68,7 @@ pub(crate) fn step_view(view: &RunView<'_>, n: usize, place: StepPlace) -> Optio
             }
             .into();
     }
+    step_view.editor = view.editor.and_then(|_| in_editor(view, n));
     step_view.started = started(&view.children(), n);
     step_view.raw = raw(view, n, bytes.as_deref(), &mut fold);
     Some(step_view)
@@ -112,13 +113,22 @@ const MAX_STARTED: usize = 20;
 
 /// Lists the child runs that started during step `n`.
 pub(crate) fn started(children: &[(Arc<Summary>, Option<usize>)], n: usize) -> Vec<Phrase> {
-    let own = children.iter().filter(|(_, step)| *step == Some(n));
-    own.take(MAX_STARTED)
-        .map(|(child, _)| {
-            let link = Phrase::new().link(child.key.name(), href::run(child.key.as_str()));
-            link.text(format!(" · {}", about(child)))
-        })
-        .collect()
+    started_by(children, n).map(|child| card(child)).collect()
+}
+
+/// Returns the child runs that step `n` started.
+pub(crate) fn started_by(
+    children: &[(Arc<Summary>, Option<usize>)],
+    n: usize,
+) -> impl Iterator<Item = &Summary> {
+    let own = children.iter().filter(move |(_, step)| *step == Some(n));
+    own.map(|(child, _)| &**child).take(MAX_STARTED)
+}
+
+/// Describes a child run, with its title as the link.
+pub(crate) fn card(child: &Summary) -> Phrase {
+    let link = Phrase::new().link(name_of_related(child), href::run(child.key.as_str()));
+    link.text(format!(" · {}", about(child)))
 }
 
 /// Describes how a run ended, its number of steps, and its duration.
@@ -144,7 +154,18 @@ pub(crate) fn first_call(view: &RunView<'_>, n: usize) -> Option<Pair> {
     let bytes = line(view, step.span).ok()?;
     let record = Record::of(&bytes);
     let step = crate::format::step(&record)?;
-    Actions::first(&step, &mut Fold::brief(ValueLinks::default()))
+    let mut fold = Fold::brief(ValueLinks::default());
+    fold.set_project(view.summary.project.as_deref().unwrap_or_default());
+    Actions::first(&step, &mut fold)
+}
+
+/// Links the file and line that the step's error names.
+fn in_editor(view: &RunView<'_>, n: usize) -> Option<Link> {
+    let printed = || {
+        let call = view.index.steps().get(n)?.failed_call.as_ref()?;
+        call.printed.as_deref()
+    };
+    view.error_in_editor(view.index.failure_of(n).or_else(printed)?)
 }
 
 /// Returns the view without reference material: prompt, events, and raw lines.
@@ -186,6 +207,7 @@ fn read_with(
     let step = view.index.steps().get(n)?;
     let group = view.index.round_of(n);
     let page = href::step(view.key(), n);
+    fold.set_project(view.summary.project.as_deref().unwrap_or_default());
     let mut step_view = StepView {
         n,
         title: format!("Step {}", view.label(n)).into(),

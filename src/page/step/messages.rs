@@ -11,7 +11,7 @@ use crate::format::{SYSTEM, USER_SHELL, UserShell};
 use crate::model::index::Group;
 use crate::model::json::{Json, walk};
 use crate::model::step::Value;
-use crate::model::{Compaction, EventKind, Index, Record, Symbol, TraceFile};
+use crate::model::{CallEnd, Compaction, EventKind, Index, Record, Symbol, TraceFile};
 use crate::page::part::attachment;
 use crate::page::part::fold::{Fold, ValueLinks};
 use crate::page::part::href;
@@ -734,6 +734,59 @@ pub(crate) fn compaction_in_words(index: &Index, compaction: &Compaction) -> Str
         }
     }
     words
+}
+
+/// The stages of records that say that the agent was interrupted.
+const INTERRUPTED: [&str; 2] = ["interrupted", "turn_aborted"];
+/// Codex writes who interrupted it in one of this many records before.
+const MAX_BEFORE: usize = 4;
+
+/// Describes the interruption between the previous step and step `n`, if one is recorded:
+/// "Interrupted by the user · Bash was cancelled".
+pub(crate) fn interruption_before(view: &RunView<'_>, n: usize) -> Option<String> {
+    let index = view.index;
+    let stages = INTERRUPTED.map(|stage| index.names().find(stage));
+    if stages.iter().all(Option::is_none) {
+        return None;
+    }
+    let events = events_before(view, n)?;
+    let all = index.events().range(events.clone()).enumerate();
+    let mut stops = all.filter(|(_, event)| stages.contains(&Some(event.stage)));
+    let who = stops.find_map(|(offset, event)| match index.name(event.stage) {
+        "turn_aborted" => {
+            let reads = |at: usize| {
+                let event = index.events().get(at)?;
+                let is_short = event.span.len <= MAX_LISTED_BYTES;
+                let record = view.lines.record(TraceFile::Events, event.span);
+                record.ok().filter(|_| is_short).map(|record| record.text)
+            };
+            let at = events.start + offset;
+            // Another reason isn't an interruption.
+            reads(at).filter(|text| text.contains("\"interrupted\""))?;
+            let before = at.saturating_sub(MAX_BEFORE)..at;
+            let is_user = |text: &str| {
+                text.contains("The user interrupted") || text.contains("aborted by user")
+            };
+            let by_user = before.filter_map(reads).any(|text| is_user(&text));
+            Some(if by_user { " by the user" } else { "" })
+        }
+        _ => Some(" by the user"),
+    })?;
+    let step = n.checked_sub(1).and_then(|last| index.steps().get(last));
+    let calls = step.map(|step| &*step.calls).unwrap_or_default();
+    let stopped = calls.iter().filter(|call| call.end == CallEnd::Stopped);
+    let names: Vec<&str> = stopped.map(|call| index.name(call.name)).collect();
+    let mut words = format!("Interrupted{who}");
+    match names.as_slice() {
+        [] => {}
+        [""] => words.push_str(" · 1 call was cancelled"),
+        [name] => words.push_str(&format!(" · {name} was cancelled")),
+        names => words.push_str(&format!(
+            " · {} calls were cancelled",
+            count(names.len() as u64)
+        )),
+    }
+    Some(words)
 }
 
 /// Steps that are searched for the model before a change of it, at most.

@@ -89,7 +89,9 @@ pub(crate) struct StepView {
     pub link: String,
     /// The address of the replay at this step. Empty if there isn't one.
     pub replay: String,
-    /// A note about how the reader got here. Empty if there isn't one.
+    /// Opens the file and line that the step's error names in the editor.
+    pub editor: Option<Link>,
+    /// A note about how the reader got here. Empty if there is none.
     pub note: Line,
     /// The reason if the line can't be read as a step.
     pub unreadable: Option<Phrase>,

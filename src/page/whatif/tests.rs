@@ -43,6 +43,7 @@ impl Run {
             stale: None,
             related_runs: &Vec::new,
             zone: ZONE,
+            editor: None,
         };
         whatif(
             Box::leak(Box::new(view)),

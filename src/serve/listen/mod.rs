@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, watch};
 
-use crate::live::Library;
+use crate::live::{Editor, Library};
 use crate::page::app::MAX_DOWNLOADS;
 use crate::page::runs::saved::SavedViews;
 pub(super) use crate::serve::listen::connections::MAX_HEAD_BYTES;
@@ -46,7 +46,8 @@ pub struct Ready<'a> {
     pub made: Option<&'a Token>,
 }
 
-/// Serves `library` with the saved `views` until Ctrl-C or SIGTERM.
+/// Serves `library` with the saved `views` until Ctrl-C or SIGTERM. Pages link files to the `editor`
+/// if only this machine can reach the address.
 ///
 /// Requests need `token`. Without one, the server generates a token if other machines can reach the
 /// address. `ready` is called once the server accepts requests.
@@ -56,6 +57,7 @@ pub struct Ready<'a> {
 pub fn serve(
     library: Library,
     views: SavedViews,
+    editor: Option<Editor>,
     address: &Address,
     token: Option<Token>,
     ready: impl FnOnce(&Ready<'_>) -> Result<()>,
@@ -72,15 +74,17 @@ pub fn serve(
         let local = listener
             .local_addr()
             .map_err(|error| unusable(address).because(error))?;
+        // Check the bound address, because a host name may resolve to any address.
+        let is_private = local.ip().to_canonical().is_loopback();
         let (stop, stopping) = watch::channel(false);
         let state = AppState::new(Arc::clone(&library), &address.host, stopping.clone());
         let state = AppState {
             streams: Arc::new(Semaphore::new(limits.streams as usize)),
             views,
+            // An address would open the editor of whoever reads the page.
+            editor: editor.filter(|_| is_private).map(Arc::new),
             ..state
         };
-        // Check the bound address, because a host name may resolve to any address.
-        let is_private = local.ip().to_canonical().is_loopback();
         let made = if token.is_none() && !is_private {
             Some(Token::random()?)
         } else {

@@ -145,6 +145,46 @@ pub(super) struct UsageOf {
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+pub(super) struct OverviewOf {
+    /// Counts only the runs that match this query. Same syntax as in list_runs
+    #[serde(default)]
+    query: String,
+    /// The first day, YYYY-MM-DD. With it, totals are compared with as many days before
+    #[serde(default)]
+    since: String,
+    /// The last day, YYYY-MM-DD
+    #[serde(default)]
+    until: String,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct FailuresOf {
+    /// Counts only the runs that match this query. Same syntax as in list_runs
+    #[serde(default)]
+    query: String,
+    /// The most failures to return, those that ended most runs first. Default: 20
+    #[serde(default, deserialize_with = "whole_number")]
+    limit: Option<usize>,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ExperimentOf {
+    /// The query that selects the first set. Same syntax as in list_runs
+    a: String,
+    /// The query that selects the second set
+    b: String,
+    /// Which runs belong together: task or nothing. Default: task
+    #[serde(default)]
+    by: String,
+    /// What counts as a success: recorded, finished, or a critic's last score, such as tests>=1. Default: recorded
+    #[serde(default)]
+    success: String,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub(super) struct Diff {
     /// A run: its key from list_runs, its path, or its id
     a: String,
@@ -277,6 +317,31 @@ pub(super) async fn usage(session: &Session, args: UsageOf) -> Document {
         ("until", &args.until),
     ];
     session.get("/api/usage", &query).await
+}
+
+pub(super) async fn overview(session: &Session, args: OverviewOf) -> Document {
+    let query = [
+        ("q", &*args.query),
+        ("since", &args.since),
+        ("until", &args.until),
+    ];
+    session.get("/api/overview", &query).await
+}
+
+pub(super) async fn failures(session: &Session, args: FailuresOf) -> Document {
+    let limit = args.limit.unwrap_or(20).to_string();
+    let query = [("q", &*args.query), ("limit", &limit)];
+    session.get("/api/failures", &query).await
+}
+
+pub(super) async fn experiment(session: &Session, args: ExperimentOf) -> Document {
+    let query = [
+        ("a", &*args.a),
+        ("b", &args.b),
+        ("by", &args.by),
+        ("success", &args.success),
+    ];
+    session.get("/api/experiments", &query).await
 }
 
 pub(super) async fn diff(session: &Session, args: Diff) -> Document {

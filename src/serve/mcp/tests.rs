@@ -169,6 +169,9 @@ fn every_tool_has_a_schema_and_says_that_it_only_reads() {
             "state",
             "search",
             "usage",
+            "overview",
+            "failures",
+            "experiment",
             "diff",
             "whatif"
         ]

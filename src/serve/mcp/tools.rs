@@ -33,7 +33,7 @@ pub(super) struct Tool {
     ask: for<'a> fn(&'a Session, Value) -> Asked<'a>,
 }
 
-const TOOLS: [Tool; 8] = [
+const TOOLS: [Tool; 11] = [
     Tool {
         name: "list_runs",
         title: "List runs",
@@ -91,6 +91,39 @@ const TOOLS: [Tool; 8] = [
         schema: schema::<calls::UsageOf>,
         ask: |session, arguments| {
             Box::pin(async move { calls::usage(session, read(arguments)?).await })
+        },
+    },
+    Tool {
+        name: "overview",
+        title: "Sum up many runs",
+        description: "Sums up many runs. `answer` is the finding: a repeated task that began to pass less or more often, else a \
+            large change of the cost, else the totals. Includes totals against the period before, runs by day and result, the \
+            newest failures, and sums by model, task, hour, stop reason, tool and project.",
+        schema: schema::<calls::OverviewOf>,
+        ask: |session, arguments| {
+            Box::pin(async move { calls::overview(session, read(arguments)?).await })
+        },
+    },
+    Tool {
+        name: "failures",
+        title: "List what fails again and again",
+        description: "Counts the failed steps of runs by tool and message, with numbers, paths and quoted texts replaced. For \
+            each: the runs and steps that have it, the runs that it ended, and what the agent did next. Runs that have one: \
+            list_runs with the query failure:ID.",
+        schema: schema::<calls::FailuresOf>,
+        ask: |session, arguments| {
+            Box::pin(async move { calls::failures(session, read(arguments)?).await })
+        },
+    },
+    Tool {
+        name: "experiment",
+        title: "Compare two sets of runs",
+        description: "Tells whether one set of runs solves more tasks than another, and at what cost. Runs of the same task are \
+            paired. `verdict` is the answer in a sentence; `measures` has each difference with its 95% interval and corrected \
+            p-value; `task_rows` lists the tasks that only one side solved first.",
+        schema: schema::<calls::ExperimentOf>,
+        ask: |session, arguments| {
+            Box::pin(async move { calls::experiment(session, read(arguments)?).await })
         },
     },
     Tool {

@@ -285,6 +285,47 @@ fn a_call_that_waits_for_leave_waits_for_the_user_until_it_is_given() {
 }
 
 #[test]
+fn the_time_until_a_person_approves_a_call_is_known() {
+    let codex = sample(CODEX);
+    let event = |seconds: u32, word: &str| {
+        format!(
+            "{{\"timestamp\":\"2026-05-04T10:00:{seconds:02}.000Z\",\"ordinal\":{seconds},\"type\":\"event_msg\",\
+             \"payload\":{{\"type\":\"{word}\",\"call_id\":\"c\"}}}}\n"
+        )
+    };
+    let status = |seconds: u32, status: &str| {
+        format!(
+            "{{\"id\":\"s{seconds}\",\"timestamp\":\"2026-05-04T10:00:{seconds:02}.000000\",\"source\":\"environment\",\
+             \"kind\":\"ConversationStateUpdateEvent\",\"key\":\"execution_status\",\"value\":\"{status}\"}}\n"
+        )
+    };
+    let waits = |path: &Path, more: String| {
+        let temp = tempfile::tempdir().expect("a directory");
+        let file = temp.path().join(path.file_name().expect("a name"));
+        let text = fs::read_to_string(path).expect("read");
+        fs::write(&file, text + &more).expect("written");
+        let index = read(&file).index;
+        let waits = index.approvals().iter();
+        waits
+            .map(|(from, to)| (to - from) / 1_000_000)
+            .collect::<Vec<_>>()
+    };
+    let asks = "exec_approval_request";
+    for (more, expected) in [
+        (event(10, asks) + &event(25, "exec_command_begin"), vec![15]),
+        // A result comes after the command.
+        (event(10, asks) + &event(25, "exec_command_end"), vec![]),
+        (event(10, asks), vec![]),
+    ] {
+        assert_eq!(waits(&codex, more), expected);
+    }
+    let openhands = sample("tools/openhands/events/events.jsonl");
+    let asks = "waiting_for_confirmation";
+    let more = status(10, asks) + &status(12, asks) + &status(40, "running") + &status(50, "idle");
+    assert_eq!(waits(&openhands, more), [30]);
+}
+
+#[test]
 fn a_question_that_nobody_is_there_to_answer_is_no_end_and_no_death() {
     let asks = |text: String| {
         let cost = text.lines().last().expect("the costs").to_owned();

@@ -505,3 +505,59 @@ proptest::proptest! {
         }
     }
 }
+
+/// Returns an edit that replaces the line `from`, whose text it names.
+fn line(n: usize, from: usize, old: &str, new: &str) -> Event {
+    event(n, Op::Lines(from, 1, Some(old.into()), new.into()))
+}
+
+#[test]
+fn a_line_replaced_by_its_number_is_part_of_the_change() {
+    // The sample `fix_bug` read lines 4 to 7 before its first edit.
+    let read = || Read {
+        from: 4,
+        lines: split("total() {\n    sum=0\n    shift\n}\n"),
+        is_whole: false,
+    };
+    let events = [
+        line(4, 6, "    shift", ""),
+        line(8, 14, "a / 10", "a / 100"),
+    ];
+    let net = replayed(&events, vec![read()], &mut MAX_WORK.clone());
+    assert_eq!(
+        shown(&net),
+        "@4 4\n total() {\n     sum=0\n-    shift\n }\n@15 14\n-a / 10\n+a / 100 [8]\n"
+    );
+    assert!(net.apart.is_empty() && net.patch("x").is_some(), "{net:?}");
+    let odd = [
+        line(0, 6, "not there", "x"),
+        event(1, Op::Lines(20, 2, None, "x".into())),
+    ];
+    let net = replayed(&odd, vec![read()], &mut MAX_WORK.clone());
+    let why: Vec<&str> = net.apart.iter().map(|(_, why)| why.as_str()).collect();
+    assert_eq!(
+        why,
+        [
+            "its lines aren't those of the known text",
+            "the text that it replaces isn't recorded"
+        ]
+    );
+}
+
+#[test]
+fn the_result_of_a_reading_tool_may_be_an_object() {
+    let part = r#"{"start_line": 4, "end_line": 5, "text": "a\nb\n", "total_lines": 16, "truncated_bytes": 0}"#;
+    let read = plain_lines(part, true).unwrap();
+    assert_eq!((read.from, read.lines.len(), read.is_whole), (4, 2, false));
+    let whole = r#"{"start_line": 1, "text": "a\nb", "total_lines": 2, "truncated_bytes": 0}"#;
+    assert!(plain_lines(whole, false).unwrap().is_whole);
+    let content = |chars: usize| format!(r#"{{"content": "é\n", "chars": {chars}}}"#);
+    assert!(plain_lines(&content(2), false).unwrap().is_whole);
+    assert!(plain_lines(&content(200), false).is_none(), "truncated");
+    assert!(plain_lines(&content(2), true).is_none(), "a part");
+    let cut = r#"{"start_line": 4, "text": "a\nb", "total_lines": 16, "truncated_bytes": 9}"#;
+    assert!(plain_lines(cut, false).is_none());
+    for odd in ["{", "{}", r#"{"start_line": -1, "text": "a\n"}"#, "[1]"] {
+        assert!(plain_lines(odd, false).is_none(), "{odd}");
+    }
+}

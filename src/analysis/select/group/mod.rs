@@ -4,6 +4,7 @@
 //! Makes two passes over all runs: one finds the groups and their order, and one sums up the groups
 //! shown. When grouping by parent, a group is a run with all its descendants.
 
+use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, HashMap};
 
@@ -12,22 +13,26 @@ use serde::Serialize;
 
 use super::cursor::{self, Cursor, SortKey, place};
 use super::{Selection, in_order, order, ranked};
-use crate::analysis::columns::{COLUMNS, Column, PARENT, Value};
-use crate::analysis::query::{Query, Sort};
-use crate::analysis::run_result::ShownStatus;
+use crate::analysis::calendar::Calendar;
+use crate::analysis::columns::{COLUMNS, Column, Kind};
+use crate::analysis::cost_shares::CostShares;
+use crate::analysis::query::{Clock, Query, Sort};
+use crate::analysis::run_result::{RunResult, ShownStatus};
 use crate::analysis::summary::Summary;
 use crate::model::Outcome;
 
+mod by;
 mod document;
 mod family;
 mod sum;
 #[cfg(test)]
 mod tests;
 
+pub use by::{GROUPINGS, Grouping};
 use document::Total;
 use family::Family;
 pub use family::Member;
-pub(super) use sum::Amount;
+pub(crate) use sum::Amount;
 pub use sum::Sum;
 
 /// One window of groups.
@@ -58,7 +63,7 @@ pub struct Group<'a, T> {
     // Empty if they don't record one.
     #[serde(serialize_with = "document::name")]
     #[schemars(with = "Option<String>")]
-    pub name: &'a str,
+    pub name: Cow<'a, str>,
     /// The key of the run that all of them descend from, if they are grouped by that.
     // `None` if that run isn't on the board.
     #[serde(rename = "key", serialize_with = "document::key")]
@@ -71,6 +76,8 @@ pub struct Group<'a, T> {
     // The number of matching ones.
     pub(crate) runs: usize,
     pub(crate) failed: usize,
+    /// The number of runs by result. A run that may still be running has none.
+    pub results: BTreeMap<RunResult, usize>,
     /// The number of runs by status, as shown. Excludes runs that are still being read.
     #[serde(skip)]
     pub statuses: BTreeMap<ShownStatus, usize>,
@@ -124,22 +131,26 @@ impl<'a, T> Groups<'a, T> {
     }
 }
 
-/// Groups the runs that match `query` by the column `by`. Groups are sorted by `sort`: by their
-/// sums if its column adds up, otherwise by their first run.
+/// Groups the runs that match `query`. Groups are sorted by `sort`: by their sums if its column adds
+/// up, periods by their time if it's one, otherwise by their first run.
 pub fn groups<'a, T: AsRef<Summary>>(
     all: &'a [T],
     query: &Query,
-    by: &'static Column,
+    by: &Grouping,
     sort: Sort,
     window: Window<'_>,
+    clock: &Clock,
 ) -> Groups<'a, T> {
-    let family = (*by == *PARENT).then(|| Family::of(all));
-    let name_of = |at: usize, run: &'a Summary| match &family {
-        Some(family) => family.top(at, all),
-        None => text(by, run),
+    let family = by.is_parent().then(|| Family::of(all));
+    let mut calendar = Calendar::new(clock.zone());
+    let mut name_of = |at: usize, run: &'a Summary| match &family {
+        Some(family) => Cow::Borrowed(family.top(at, all)),
+        None => by.of(run, &mut calendar),
     };
+    let runs = all.iter().map(AsRef::as_ref);
+    let shares = CostShares::among(runs, |run| query.matches(run));
     let mut found: Vec<GroupKey<'a>> = Vec::new();
-    let mut by_name: HashMap<&'a str, usize> = HashMap::new();
+    let mut by_name: HashMap<Cow<'a, str>, usize> = HashMap::new();
     let mut group_of: Vec<Option<usize>> = Vec::with_capacity(all.len());
     for (at, run) in all.iter().enumerate() {
         let run = run.as_ref();
@@ -148,24 +159,29 @@ pub fn groups<'a, T: AsRef<Summary>>(
             continue;
         }
         let name = name_of(at, run);
-        let group = *by_name.entry(name).or_insert_with(|| {
-            found.push(GroupKey {
-                name,
-                ..GroupKey::default()
-            });
-            found.len() - 1
-        });
+        let group = match by_name.get(&name) {
+            Some(group) => *group,
+            None => {
+                found.push(GroupKey {
+                    micros: by.micros(&name, clock),
+                    name: name.clone(),
+                    ..GroupKey::default()
+                });
+                by_name.insert(name, found.len() - 1);
+                found.len() - 1
+            }
+        };
         if let Some(found) = found.get_mut(group) {
-            found.add(run, sort);
+            found.add(run, sort, &shares);
         }
         group_of.push(Some(group));
     }
     let matched = group_of.iter().flatten().count();
     let count = found.len();
-    let mut ranked: Vec<(Option<SortKey<'a>>, &'a str, usize)> = found
+    let mut ranked: Vec<(Option<SortKey<'a>>, &str, usize)> = found
         .iter()
         .enumerate()
-        .map(|(at, found)| (found.place(sort), found.name, at))
+        .map(|(at, found)| (found.place(sort), &*found.name, at))
         .collect();
     let cursor = window.after.map(|text| Cursor::parse(text, sort.by));
     if let Some(Some(cursor)) = &cursor {
@@ -189,24 +205,25 @@ pub fn groups<'a, T: AsRef<Summary>>(
     }
     let mut groups: Vec<(Group<'a, T>, Vec<usize>)> = ranked
         .iter()
-        .map(|(_, name, _)| (Group::new(name), Vec::new()))
+        .filter_map(|(.., at)| found.get(*at))
+        .map(|found| (Group::new(found.name.clone()), Vec::new()))
         .collect();
     for (at, (run, group)) in all.iter().zip(&group_of).enumerate() {
         let place = group.and_then(|group| shown.get(group).copied().flatten());
         let Some((group, members)) = place.and_then(|place| groups.get_mut(place)) else {
             continue;
         };
-        group.add(run.as_ref());
+        group.add(run.as_ref(), &shares);
         members.push(at);
     }
     let finish = |(mut group, members): (Group<'a, T>, Vec<usize>)| {
         group.rows = match &family {
             Some(family) => {
-                group.head = family.run(group.name).and_then(|at| all.get(at));
+                group.head = family.run(&group.name).and_then(|at| all.get(at));
                 let rows = family.rows(all, &members, sort, window.rows);
                 let is_named = rows
                     .first()
-                    .is_some_and(|row| row.run.as_ref().key.as_str() == group.name);
+                    .is_some_and(|row| group.name == row.run.as_ref().key.as_str());
                 group.is_alone = group.runs == 1 && is_named;
                 rows
             }
@@ -226,26 +243,22 @@ pub fn groups<'a, T: AsRef<Summary>>(
     }
 }
 
-/// Returns the run's text in a column, or an empty string.
-fn text<'a>(by: &Column, run: &'a Summary) -> &'a str {
-    match by.value(run) {
-        Some(Value::Text(text)) => text,
-        _ => "",
-    }
-}
-
 /// A group with just the data that sorting needs.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Default)]
 struct GroupKey<'a> {
-    name: &'a str,
+    name: Cow<'a, str>,
+    /// The start of a period.
+    micros: Option<f64>,
     sum: Sum,
     first: Option<SortKey<'a>>,
 }
 
 impl<'a> GroupKey<'a> {
-    fn add(&mut self, run: &'a Summary, sort: Sort) {
+    fn add(&mut self, run: &'a Summary, sort: Sort, shares: &CostShares<'_>) {
         if sort.by.sums {
-            self.sum.add(sort.by, run);
+            if !run.partial {
+                self.sum.add(sort.by, run, shares);
+            }
             return;
         }
         let place = place(run, sort.by);
@@ -257,6 +270,8 @@ impl<'a> GroupKey<'a> {
     fn place(&self, sort: Sort) -> Option<SortKey<'a>> {
         if sort.by.sums {
             (self.sum.known > 0).then_some(SortKey::Number(self.sum.amount))
+        } else if matches!(sort.by.kind, Kind::Time(_)) {
+            self.micros.map(SortKey::Number).or(self.first)
         } else {
             self.first
         }
@@ -264,7 +279,7 @@ impl<'a> GroupKey<'a> {
 }
 
 impl<'a, T> Group<'a, T> {
-    fn new(name: &'a str) -> Self {
+    fn new(name: Cow<'a, str>) -> Self {
         let sums = COLUMNS
             .iter()
             .filter(|column| column.sums)
@@ -277,6 +292,7 @@ impl<'a, T> Group<'a, T> {
             is_alone: false,
             runs: 0,
             failed: 0,
+            results: BTreeMap::new(),
             statuses: BTreeMap::new(),
             alive: 0,
             copies: 0,
@@ -287,19 +303,25 @@ impl<'a, T> Group<'a, T> {
         }
     }
 
-    fn add(&mut self, run: &Summary) {
+    fn add(&mut self, run: &Summary, shares: &CostShares<'_>) {
         self.runs += 1;
         self.copies += run.relation.copies;
         self.branches += usize::from(run.copied_steps() > 0);
         self.failed += usize::from(run.verdict.outcome == Outcome::Failed && !run.partial);
         self.alive += usize::from(run.life.liveness.may_grow());
-        if !run.partial {
-            *self.statuses.entry(run.shown_status()).or_default() += 1;
-        }
         self.newest = self.newest.max(run.updated);
+        if let Some(result) = run.result() {
+            *self.results.entry(result).or_default() += 1;
+        }
+        // The numbers of a run that is still being read aren't final. Totals of all runs leave them
+        // out too.
+        if run.partial {
+            return;
+        }
+        *self.statuses.entry(run.shown_status()).or_default() += 1;
         self.sums
             .iter_mut()
-            .for_each(|(column, sum)| sum.add(column, run));
+            .for_each(|(column, sum)| sum.add(column, run, shares));
     }
 
     /// Describes runs that are stored several times: `+2 duplicates`. They aren't counted.

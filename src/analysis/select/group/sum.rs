@@ -1,6 +1,7 @@
 //! Adds up one column over the runs of a group.
 
-use crate::analysis::columns::{Column, Kind, Value};
+use crate::analysis::columns::{COST, Column, Kind, Value};
+use crate::analysis::cost_shares::CostShares;
 use crate::analysis::summary::{Cost, Summary};
 
 /// A sum over runs.
@@ -28,8 +29,16 @@ pub struct Amount {
 }
 
 impl Amount {
-    /// Returns the value of `run`, if it's a known number.
-    pub fn of(column: &Column, run: &Summary) -> Option<Self> {
+    /// Returns the value of `run`, if it's a known number. Of a divided cost, it's the run's share.
+    pub fn of(column: &Column, run: &Summary, shares: &CostShares<'_>) -> Option<Self> {
+        let share = shares.share(run).filter(|_| *column == *COST);
+        if let Some(number) = share {
+            return Some(Self {
+                number,
+                is_lower_bound: false,
+                is_estimate: false,
+            });
+        }
         let value = column.shown(run)?;
         let number = match value {
             Value::Count(number) => number as f64,
@@ -46,8 +55,8 @@ impl Amount {
 }
 
 impl Sum {
-    pub(super) fn add(&mut self, column: &Column, run: &Summary) {
-        if let Some(amount) = Amount::of(column, run) {
+    pub(super) fn add(&mut self, column: &Column, run: &Summary, shares: &CostShares<'_>) {
+        if let Some(amount) = Amount::of(column, run, shares) {
             self.include(amount);
         }
     }

@@ -22,9 +22,10 @@ fn put<'a>(
     groups(
         all,
         &Query::parse(query),
-        column(by),
+        Grouping::find(by).unwrap(),
         sort.parse().unwrap(),
         window,
+        &Clock::at(0, &jiff::tz::TimeZone::UTC),
     )
 }
 
@@ -95,7 +96,8 @@ fn a_group_holds_all_runs_that_match_and_adds_them_up() {
 #[test]
 fn windows_of_groups_follow_each_other_in_every_order() {
     let all = projects(100);
-    for by in Column::grouping() {
+    let clock = Clock::at(0, &jiff::tz::TimeZone::UTC);
+    for by in &GROUPINGS {
         for sort in COLUMNS
             .iter()
             .filter(|column| column.is_sortable())
@@ -106,7 +108,7 @@ fn windows_of_groups_follow_each_other_in_every_order() {
                 })
             })
         {
-            let whole = groups(&all, &Query::default(), by, sort, WHOLE);
+            let whole = groups(&all, &Query::default(), by, sort, WHOLE, &clock);
             let (mut names, mut after) = (Vec::new(), None::<String>);
             loop {
                 let window = Window {
@@ -114,7 +116,7 @@ fn windows_of_groups_follow_each_other_in_every_order() {
                     after: after.as_deref(),
                     rows: 2,
                 };
-                let part = groups(&all, &Query::default(), by, sort, window);
+                let part = groups(&all, &Query::default(), by, sort, window, &clock);
                 assert_eq!(
                     (part.before, part.count, part.after_ignored),
                     (names.len(), whole.count, false)
@@ -124,7 +126,7 @@ fn windows_of_groups_follow_each_other_in_every_order() {
                         .iter()
                         .all(|group| group.rows.len() == group.runs.min(2))
                 );
-                names.extend(part.groups.iter().map(|group| group.name));
+                names.extend(part.groups.iter().map(|group| group.name.clone()));
                 after = part.next;
                 if after.is_none() {
                     break;
@@ -135,12 +137,12 @@ fn windows_of_groups_follow_each_other_in_every_order() {
                 whole
                     .groups
                     .iter()
-                    .map(|group| group.name)
+                    .map(|group| group.name.clone())
                     .collect::<Vec<_>>(),
                 "{} {sort}",
                 by.name
             );
-            if !sort.by.sums && *by != *PARENT {
+            if !sort.by.sums && !by.is_parent() && !by.is_period() {
                 // The first rows of the groups are in list order.
                 let list = select(&all, &Query::default(), sort, usize::MAX, None).rows;
                 let at: HashMap<_, _> = list
@@ -180,7 +182,7 @@ fn groups_are_in_the_order_of_what_they_add_up_to() {
         groups
             .groups
             .iter()
-            .map(|group| group.name)
+            .map(|group| group.name.clone())
             .collect::<String>()
     };
     assert_eq!(
@@ -224,7 +226,7 @@ fn children_stand_below_their_parents() {
     let told: Vec<_> = whole
         .groups
         .iter()
-        .map(|group| (group.name, group.head.is_some(), rows(group)))
+        .map(|group| (&*group.name, group.head.is_some(), rows(group)))
         .collect();
     assert_eq!(
         told.iter()
@@ -250,7 +252,7 @@ fn children_stand_below_their_parents() {
     assert_eq!(
         (
             part.count,
-            part.groups[0].name,
+            &*part.groups[0].name,
             rows(&part.groups[0]).as_str()
         ),
         (1, "s/1", "s/1/a/x 0")

@@ -13,16 +13,16 @@ use crate::analysis::format;
 use crate::analysis::patch;
 use crate::model::CallEnd;
 use crate::model::json::Json;
+use crate::model::names::cut_at;
 use crate::model::step::{
     Call as RecordedCall, Effort, Invocation, NOT_RECORDED, Outcome, Step, Value,
 };
-use crate::model::telling::{Tells, telling_line};
+use crate::model::telling::{Tells, lines_of_file, said_line, telling_line, tests_line};
 use crate::page::part::attachment;
 use crate::page::part::edit::FileEdit;
 use crate::page::part::fold::{Fold, Folded};
 use crate::page::part::json_tree::{JsonView, token};
 use crate::page::part::sign::Sign;
-use crate::page::part::terminal::Plain;
 use crate::page::part::text;
 use crate::page::part::text::Line;
 
@@ -74,6 +74,8 @@ pub(crate) struct Pair {
     is_failed: bool,
     /// The file that the call reads.
     pub reads: Option<String>,
+    /// The beginning of the task that the call gives to a helper, if it may start one.
+    pub asks: Option<String>,
 }
 
 /// Names of arguments that hold a file's path.
@@ -88,6 +90,25 @@ const PATHS: [&str; 6] = [
 /// Words in the names of tools that print a file unchanged.
 const READERS: [&str; 4] = ["read", "view", "cat", "open"];
 
+/// Names of arguments that hold the task of a helper.
+const ASKS: [&str; 6] = [
+    "prompt",
+    "message",
+    "task",
+    "objective",
+    "query",
+    "description",
+];
+/// The bytes of a task that are compared.
+const MAX_ASKED: usize = 200;
+
+/// Returns the beginning of the task that a call may give to a helper.
+fn asked_by(args: &Json<'_>) -> Option<String> {
+    let words = ASKS.iter().find_map(|key| args.get(key)?.as_str())?;
+    let words = cut_at(words.trim(), MAX_ASKED);
+    (!words.is_empty()).then(|| words.to_owned())
+}
+
 /// Returns the file that a call reads, judging by the tool's name and an argument.
 fn read_by(tool: &str, args: &Json<'_>) -> Option<String> {
     let tool = tool.to_ascii_lowercase();
@@ -97,7 +118,7 @@ fn read_by(tool: &str, args: &Json<'_>) -> Option<String> {
 }
 
 /// Names of arguments that describe a call best, in order of preference.
-const OBJECTS: [&str; 15] = [
+const OBJECTS: [&str; 16] = [
     "script",
     "pattern",
     "query",
@@ -113,6 +134,7 @@ const OBJECTS: [&str; 15] = [
     "description",
     "skill",
     "prompt",
+    "message",
 ];
 /// Limits the characters of a call's object, and of the first line of a result.
 const MAX_OBJECT: usize = 160;
@@ -121,19 +143,22 @@ const MAX_FIRST_LINE: usize = 120;
 /// Returns the argument that describes the call best, in one line: a command, a pattern with its
 /// directory, a file with its line range, or the edited files.
 fn object(call: &RecordedCall<'_>, args: &Json<'_>, edits: &patch::CallEdits<'_>) -> String {
-    let paths: BTreeSet<&str> = edits.edits.iter().map(|edit| &*edit.path).collect();
-    if let Some(edit) = edits.edits.first() {
-        let first = text::one_line(&edit.path, MAX_OBJECT).0;
-        return match paths.len() - 1 {
-            0 => first,
-            others => format!("{first} and {}", format::counted(others, "more file")),
-        };
+    if let Some(files) = files_of(edits) {
+        return files;
     }
     if let Some(text) = args.as_str() {
         return line_of(text);
     }
     if let Some(command) = call.command() {
         return line_of(&command);
+    }
+    let commands = patch::commands_in_scripts(args);
+    if let Some((first, others)) = commands.split_first() {
+        let first = line_of(first);
+        return match others.len() {
+            0 => first,
+            others => format!("{first} and {}", format::counted(others, "more command")),
+        };
     }
     let tool = call.name.as_deref().unwrap_or_default();
     let found = OBJECTS.iter().find_map(|key| {
@@ -168,6 +193,16 @@ fn object(call: &RecordedCall<'_>, args: &Json<'_>, edits: &patch::CallEdits<'_>
         _ => None,
     };
     format!("{}{}", line_of(words), more.unwrap_or_default())
+}
+
+/// Returns the files that a call edits, in one line.
+fn files_of(edits: &patch::CallEdits<'_>) -> Option<String> {
+    let paths: BTreeSet<&str> = edits.edits.iter().map(|edit| &*edit.path).collect();
+    let first = text::one_line(&edits.edits.first()?.path, MAX_OBJECT).0;
+    Some(match paths.len() - 1 {
+        0 => first,
+        others => format!("{first} and {}", format::counted(others, "more file")),
+    })
 }
 
 /// The words that coding agents use for the status of a task.
@@ -229,22 +264,6 @@ fn line_of(text: &str) -> String {
     }
 }
 
-/// Returns the first line that isn't blank, without colours.
-fn first_line(text: &str, max: usize) -> Line {
-    let text = crate::model::names::cut_at(text, FIRST_LINE_BYTES);
-    let plain = Plain::of(text);
-    let text = plain.as_ref().map_or(text, |plain| &plain.text);
-    let first = text
-        .lines()
-        .find(|line| line.chars().any(char::is_alphanumeric));
-    text::one_line(first.unwrap_or_default().trim(), max)
-        .0
-        .into()
-}
-
-/// The bytes of a result in which its first line is searched for.
-const FIRST_LINE_BYTES: usize = 4_000;
-
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Call {
     pub name: Line,
@@ -272,7 +291,7 @@ pub(crate) struct Arg {
 pub(crate) struct Block {
     pub label: Line,
     pub text: Folded,
-    /// The first line with words, or the line that tells most about an error.
+    /// The line that says most: the first line of an output, the end of a test run, or an error.
     pub first_line: Line,
     /// Whether it reports an error.
     pub error: bool,
@@ -450,6 +469,7 @@ fn pair(
     let mut out = Pair {
         call: call.map(|call| Call::new(call, args.as_ref(), &requested, fold)),
         reads: args.as_ref().and_then(|args| read_by(name, args)),
+        asks: args.as_ref().and_then(asked_by),
         ..Pair::default()
     };
     let done = CallEnd::of(result, invocation).is_ok();
@@ -462,6 +482,11 @@ fn pair(
         .as_ref()
         .map(|patches| patch::requested_edits("", patches))
         .unwrap_or_default();
+    if requested.edits.is_empty()
+        && let Some((call, files)) = out.call.as_mut().zip(files_of(&in_scripts))
+    {
+        call.object = files.into();
+    }
     let edits = if requested.edits.is_empty() {
         &in_scripts.edits
     } else {
@@ -728,15 +753,27 @@ impl Pair {
                 true => folded,
                 false => folded.named(name),
             },
-            first_line: if error || self.is_failed {
-                text::one_line(&telling_line(text, Tells::Last), MAX_FIRST_LINE)
-                    .0
-                    .into()
-            } else {
-                first_line(text, MAX_FIRST_LINE)
-            },
+            first_line: self.first_line(text, error || self.is_failed),
             error,
         });
+    }
+
+    /// Returns what a text says in one line.
+    fn first_line(&self, text: &str, is_failed: bool) -> Line {
+        let line = if is_failed {
+            let cause = telling_line(text, Tells::Last);
+            match tests_line(text).filter(|tests| *tests != cause) {
+                Some(tests) => format!("{tests} · {cause}").into(),
+                None => cause,
+            }
+        } else {
+            let lines = self.reads.as_ref().and_then(|_| lines_of_file(text));
+            match lines {
+                Some(lines) => format::counted(lines, "line").into(),
+                None => said_line(text),
+            }
+        };
+        text::one_line(&line, MAX_FIRST_LINE).0.into()
     }
 
     fn result(&mut self, result: &Outcome<'_>, fold: &mut Fold) {

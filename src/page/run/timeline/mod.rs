@@ -59,7 +59,7 @@ impl<'a> Timeline<'a> {
         let spans = lanes
             .blocks
             .iter()
-            .filter(|block| block.lane != Lane::User)
+            .filter(|block| !block.is_wait())
             .map(|block| (block.from, block.to))
             .chain(
                 children
@@ -207,6 +207,9 @@ fn legend(lanes: &Lanes, children: usize) -> Vec<Legend> {
         let steps = format::counted(failed.len(), "step");
         add("fail", "Failed", steps.into());
     }
+    if has(Lane::Approval) {
+        add("ask", "Waiting for approval", total(Lane::Approval));
+    }
     if has(Lane::User) {
         add("wait", "Waiting for the user", total(Lane::User));
     }
@@ -295,7 +298,13 @@ fn tool_note(view: &RunView<'_>, lanes: &Lanes) -> String {
     } else {
         ""
     };
-    let permissions = if format.name.starts_with("Claude Code") {
+    let has_approvals = lanes
+        .blocks
+        .iter()
+        .any(|block| block.lane == Lane::Approval);
+    let permissions = if has_approvals {
+        "Tool time runs from the call, or from its approval, to the result."
+    } else if format.name.starts_with("Claude Code") {
         "Tool time includes permission prompts: Claude Code doesn't record them."
     } else {
         "Tool time runs from the call to its result, so it includes any permission prompts."

@@ -30,8 +30,10 @@ const MAX_ROWS: usize = 4;
 const ROUNDING: i64 = 1_000;
 /// The width that the name of a turn takes, as a share of the picture.
 const TURN_NAME: f64 = 0.05;
-/// The width from which a block has a label inside.
-const LABELLED: f64 = 0.03;
+/// The height of the edge for a failure among many blocks.
+const LEAST_EDGE: f64 = 3.0;
+/// The width of a letter inside a block, as a share of the picture.
+const LETTER: f64 = 0.0042;
 
 /// The lanes of a run, drawn.
 #[derive(Debug)]
@@ -77,6 +79,8 @@ pub(super) struct Mark {
     pub label: Line,
     /// The same for the panel: the title, then lines of a term, a tab and its description.
     pub panel: String,
+    /// The edge that shows the share of a merged block that failed: its top and its height.
+    pub failed: Option<(String, String)>,
     /// A text inside the block, and the position of its middle.
     pub inside: Option<(String, String)>,
     /// The lane, by its number.
@@ -143,6 +147,7 @@ impl Picture {
             Lane::Engine => ("Engine", has(lane)),
             Lane::Steps => ("Steps", has(lane)),
             Lane::User => ("Waiting for the user", has(lane)),
+            Lane::Approval => ("Waiting for approval", has(lane)),
             Lane::Nested => ("Sub-agents", has(lane)),
         };
         let order = [
@@ -150,6 +155,7 @@ impl Picture {
             Lane::Tools,
             Lane::Engine,
             Lane::Steps,
+            Lane::Approval,
             Lane::User,
             Lane::Nested,
         ];
@@ -180,7 +186,11 @@ impl Picture {
         place(&scale, window, shown.len(), all, &mut placed);
         let overview = overview(&scale, lanes);
         let (groups, narrow) = merged(&placed);
-        let names = Names::new(view, lanes);
+        let names = Names {
+            view,
+            lanes,
+            cuts: scale.cuts().map(|(_, _, from, to)| (from, to)).collect(),
+        };
         let mut marks: Vec<Mark> = groups
             .iter()
             .map(|group| names.mark(group, current))
@@ -246,8 +256,11 @@ impl Picture {
             .filter(|(x, _)| is_free(*x))
             .map(|(x, words)| (percent(x), words))
             .collect();
-        let waits = lanes.blocks.iter().filter(|block| block.lane == Lane::User);
-        let waits: Vec<&Block> = waits.collect();
+        let waits: Vec<&Block> = lanes
+            .blocks
+            .iter()
+            .filter(|block| block.is_wait())
+            .collect();
         for (left, right, from, to) in self.scale.cuts() {
             let is_wait = waits
                 .iter()
@@ -369,10 +382,10 @@ fn merged<'p, 'a>(placed: &'p [Placed<'a>]) -> (Vec<Group<'p, 'a>>, (usize, usiz
     let mut least = VISIBLE;
     loop {
         let mut groups: Vec<Group<'p, 'a>> = Vec::new();
-        // The group in each lane, row and colour that may grow.
-        let mut open: BTreeMap<(usize, usize, bool), usize> = BTreeMap::new();
+        // The group in each lane and row that may grow.
+        let mut open: BTreeMap<(usize, usize), usize> = BTreeMap::new();
         for block in placed {
-            let key = (block.lane, block.row, block.is_failed);
+            let key = (block.lane, block.row);
             let is_narrow = block.right - block.left < least;
             let known = open.get(&key).and_then(|at| groups.get_mut(*at));
             match known {
@@ -409,24 +422,36 @@ fn merged<'p, 'a>(placed: &'p [Placed<'a>]) -> (Vec<Group<'p, 'a>>, (usize, usiz
     }
 }
 
-/// Draws the whole run in one line: a path for each colour.
+/// Draws the whole run in one line: a path for each colour. A failure too narrow to see alone is
+/// only an edge below the others, because it would hide what surrounds it.
 fn overview(scale: &Scale, lanes: &Lanes) -> Vec<(&'static str, String)> {
     /// The narrowest bar, and the smallest gap between bars, of 1000.
     const LEAST: f64 = 1.0;
     let mut bars: BTreeMap<&'static str, Vec<(f64, f64)>> = BTreeMap::new();
+    let mut edges = String::new();
+    let mut edge = f64::NEG_INFINITY;
     for block in &lanes.blocks {
         if block.lane == Lane::Nested {
             continue;
         }
         let (left, right) = (1e3 * scale.x(block.from), 1e3 * scale.x(block.to));
-        let own = bars.entry(class_of(block)).or_default();
+        let is_edge = block.is_failed && right - left < LEAST;
+        let class = match is_edge {
+            true => colour_of(block.lane),
+            false => class_of(block),
+        };
+        let own = bars.entry(class).or_default();
         match own.last_mut() {
             Some(last) if left - last.1 < LEAST => last.1 = last.1.max(right),
             _ => own.push((left, right)),
         }
+        if is_edge && left - edge >= LEAST {
+            let _ = write!(edges, "M{left:.1} 12h{LEAST:.1}v5h-{LEAST:.1}z");
+            edge = left;
+        }
     }
     // The first one is drawn first.
-    let order = ["t-w", "t-s", "t-e", "t-m", "t-t", "t-f"];
+    let order = ["t-w", "t-a", "t-s", "t-e", "t-m", "t-t", "t-f"];
     let path = |class: &'static str| {
         let own = bars.get(class)?;
         let mut path = String::new();
@@ -436,17 +461,26 @@ fn overview(scale: &Scale, lanes: &Lanes) -> Vec<(&'static str, String)> {
         }
         Some((class, path))
     };
-    order.into_iter().filter_map(path).collect()
+    let edges = (!edges.is_empty()).then_some(("t-f", edges));
+    order.into_iter().filter_map(path).chain(edges).collect()
 }
 
 fn class_of(block: &Block) -> &'static str {
     match block.lane {
-        _ if block.is_failed && block.lane != Lane::Nested => "t-f",
+        Lane::Nested => colour_of(Lane::Nested),
+        _ if block.is_failed => "t-f",
+        lane => colour_of(lane),
+    }
+}
+
+fn colour_of(lane: Lane) -> &'static str {
+    match lane {
         Lane::Model => "t-m",
         Lane::Tools => "t-t",
         Lane::Engine => "t-e",
         Lane::Steps => "t-s",
         Lane::User => "t-w",
+        Lane::Approval => "t-a",
         Lane::Nested => "t-c",
     }
 }
@@ -460,13 +494,11 @@ fn percent(share: f64) -> String {
 struct Names<'a> {
     view: &'a RunView<'a>,
     lanes: &'a Lanes,
+    /// The times that the scale skips.
+    cuts: Vec<(i64, i64)>,
 }
 
-impl<'a> Names<'a> {
-    fn new(view: &'a RunView<'a>, lanes: &'a Lanes) -> Self {
-        Self { view, lanes }
-    }
-
+impl Names<'_> {
     fn mark(&self, group: &Group<'_, '_>, current: Option<usize>) -> Mark {
         let first = group.blocks.first();
         let (lane, row, rows) = first.map_or((0, 0, 1), |one| (one.lane, one.row, one.rows));
@@ -497,6 +529,7 @@ impl<'a> Names<'a> {
         let words = facts.iter().map(|(term, words)| match *term {
             "Step" => format!("step {words}"),
             "Took" | "First error" => words.clone(),
+            "Failed" => format!("{words} failed"),
             term => format!("{}: {words}", format::lowered(term)),
         });
         let label = std::iter::once(title.clone())
@@ -513,25 +546,40 @@ impl<'a> Names<'a> {
             What::Child(_) => None,
         });
         let inside = block
-            .filter(|block| block.lane == Lane::User && width >= LABELLED)
+            .filter(|block| block.is_wait())
             .and_then(Block::took)
-            .map(|took| {
+            .map(|took| clock(took, 1_000_000))
+            .filter(|words| width >= LETTER * (words.len() + 1) as f64)
+            .map(|words| {
                 let visible = (group.left.max(0.0), group.right.min(1.0));
                 let middle = f64::midpoint(visible.0, visible.1);
-                (percent(middle), clock(took, 1_000_000))
+                (percent(middle), words)
             });
         let height = (BLOCK - (rows - 1) as f64) / rows as f64;
         let top = (AXIS + LANE * lane) as f64 + 4.0 + (height + 1.0) * row as f64;
+        let failed = group.blocks.iter().filter(|one| one.is_failed).count();
+        let is_mixed = failed > 0 && failed < group.blocks.len();
+        let failed = is_mixed.then(|| {
+            let share = height * failed as f64 / group.blocks.len() as f64;
+            let edge = share.max(LEAST_EDGE).min(height);
+            (format!("{:.1}", top + height - edge), format!("{edge:.1}"))
+        });
         let is_current = current.is_some()
             && group.blocks.iter().any(|one| match one.what {
-                What::Block(block) => block.step == current && block.lane != Lane::User,
+                What::Block(block) => block.step == current && !block.is_wait(),
                 What::Child(_) => false,
             });
         let thin = if width < 2.0 * VISIBLE { " thin" } else { "" };
         let many = if group.blocks.len() > 1 { " many" } else { "" };
+        // The scale skips a part of a long wait, so its width tells little.
+        let is_cut = block.is_some_and(|block| {
+            let within = |(from, to): &(i64, i64)| block.from <= *from && *to <= block.to;
+            block.is_wait() && self.cuts.iter().any(within)
+        });
+        let cut = if is_cut { " cut" } else { "" };
         let now = if is_current { " t-sel" } else { "" };
         Mark {
-            class: format!("{class}{thin}{many}{now}"),
+            class: format!("{class}{thin}{many}{cut}{now}"),
             href,
             x: percent(group.left),
             width: percent(width.max(0.0)),
@@ -539,6 +587,7 @@ impl<'a> Names<'a> {
             height: format!("{height:.1}"),
             label: label.into(),
             panel,
+            failed,
             inside,
             lane,
             step: step.map_or_else(String::new, |n| n.to_string()),
@@ -564,6 +613,13 @@ impl<'a> Names<'a> {
             let facts = vec![("Took", Some(took)), ("Until", until)];
             let title = "Waiting for the user".to_owned();
             return ("t-w".to_owned(), href, title, facts, block.step);
+        }
+        if block.lane == Lane::Approval {
+            let number = block.step.map(|n| view.label(n));
+            let call = step.map(|step| call_words(view, step));
+            let facts = vec![("Step", number), ("Took", Some(took)), ("Call", call)];
+            let title = "Waiting for approval".to_owned();
+            return ("t-a".to_owned(), href, title, facts, block.step);
         }
         let title = match (block.lane, step) {
             (Lane::Tools | Lane::Steps | Lane::Nested, Some(step)) => call_words(view, step),
@@ -623,7 +679,7 @@ impl<'a> Names<'a> {
         calls.join(", ")
     }
 
-    /// Names blocks that are drawn as one. They lead to the first.
+    /// Names blocks that are drawn as one. They lead to the first that failed, or to the first.
     fn several(&self, group: &Group<'_, '_>) -> Named {
         let view = self.view;
         let blocks: Vec<&Block> = group
@@ -651,16 +707,26 @@ impl<'a> Names<'a> {
             Lane::Tools => "tool span",
             Lane::Engine => "engine phase",
             Lane::Steps | Lane::Nested => "step",
-            Lane::User => "wait",
+            Lane::User | Lane::Approval => "wait",
         };
         let count = match noun {
             "model reply" => format!("{} model replies", format::count(blocks.len() as u64)),
             _ => format::counted(blocks.len(), noun),
         };
-        let title = if first.is_failed {
-            format!("{count}, all failed")
-        } else {
-            count
+        let failed = blocks.iter().filter(|block| block.is_failed).count();
+        let first_failed = blocks.iter().find(|block| block.is_failed);
+        let (title, share) = match failed {
+            0 => (count, None),
+            all if all == blocks.len() => (format!("{count}, all failed"), None),
+            failed => {
+                let (failed, all) = (failed as u64, blocks.len() as u64);
+                let share = format!("{} of {}", format::count(failed), format::count(all));
+                (count, Some(share))
+            }
+        };
+        let class = match share {
+            Some(_) => colour_of(first.lane),
+            None => class_of(first),
         };
         let took: i64 = blocks
             .iter()
@@ -674,11 +740,18 @@ impl<'a> Names<'a> {
                 format!("{}–{}", view.label(from), view.label(to))
             }
         });
-        let href = first
-            .step
-            .map_or_else(|| view.at_pending(), |n| view.at_step(n));
-        let facts = vec![("Steps", range), ("Took", Some(micros(took)))];
-        (class_of(first).to_owned(), href, title, facts, first.step)
+        let target = first_failed.unwrap_or(first).step;
+        let href = target.map_or_else(|| view.at_pending(), |n| view.at_step(n));
+        let first_failed = first_failed
+            .filter(|_| share.is_some())
+            .and_then(|block| Some(view.label(block.step?)));
+        let facts = vec![
+            ("Steps", range),
+            ("Failed", share),
+            ("First failed step", first_failed),
+            ("Took", Some(micros(took))),
+        ];
+        (class.to_owned(), href, title, facts, target)
     }
 
     /// Returns the number of the turn that a step belongs to.
@@ -696,3 +769,46 @@ type Named = (
     Vec<(&'static str, Option<String>)>,
     Option<usize>,
 );
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::Symbol;
+
+    #[test]
+    fn a_failure_among_others_is_merged_with_them() {
+        let block = Block {
+            lane: Lane::Tools,
+            from: 0,
+            to: 1,
+            is_timed: true,
+            step: Some(0),
+            phase: Symbol::default(),
+            is_failed: false,
+            is_copied: false,
+        };
+        let placed: Vec<Placed<'_>> = (0..4_000)
+            .map(|n| Placed {
+                what: What::Block(&block),
+                lane: 0,
+                row: 0,
+                rows: 1,
+                left: f64::from(n) / 4e3,
+                right: f64::from(n + 1) / 4e3,
+                is_failed: n % 40 == 0,
+            })
+            .collect();
+        let (groups, _) = merged(&placed);
+        assert!(groups.len() <= MAX_MARKS);
+        let all: usize = groups.iter().map(|group| group.blocks.len()).sum();
+        assert_eq!(all, 4_000);
+        let failed =
+            |group: &Group<'_, '_>| group.blocks.iter().filter(|one| one.is_failed).count();
+        assert_eq!(groups.iter().map(failed).sum::<usize>(), 100);
+        assert!(
+            groups
+                .iter()
+                .all(|group| failed(group) < group.blocks.len())
+        );
+    }
+}

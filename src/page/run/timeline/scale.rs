@@ -4,7 +4,7 @@
 const SHORT: i64 = 10_000_000;
 /// A gap is cut if it's longer than this part of the time outside of gaps.
 const PART: i64 = 10;
-/// The width of a cut, as a share of the picture.
+/// The mean width of a cut, as a share of the picture.
 const CUT: f64 = 0.034;
 /// The share of the picture that all cuts may take.
 const ALL_CUTS: f64 = 0.4;
@@ -92,13 +92,24 @@ impl Scale {
         let parts = joined(&busy, SHORT.max(shown / PART).max(longest));
         let shown = length(&parts);
         let cuts = parts.len().checked_sub(1)?;
-        let cut = CUT.min(ALL_CUTS / cuts.max(1) as f64);
-        let unit = (1.0 - cut * cuts as f64) / shown.max(1) as f64;
+        let cut = CUT.min(ALL_CUTS / cuts.max(1) as f64) * cuts as f64;
+        let unit = (1.0 - cut) / shown.max(1) as f64;
+        // A longer gap is wider: by as much for each tenfold.
+        let weights: Vec<f64> = parts
+            .windows(2)
+            .map(|pair| match pair {
+                [a, b] => (b.0.saturating_sub(a.1) as f64 / SHORT as f64).log10() + 1.0,
+                _ => 1.0,
+            })
+            .map(|weight| weight.max(1.0))
+            .collect();
+        let all: f64 = weights.iter().sum();
+        let mut weights = weights.into_iter();
         let mut x = 0.0;
         let parts = parts.into_iter().map(|(from, to)| {
             let left = x;
             let right = left + to.saturating_sub(from) as f64 * unit;
-            x = right + cut;
+            x = right + weights.next().map_or(0.0, |weight| cut * weight / all);
             Part {
                 from,
                 to,
@@ -338,6 +349,16 @@ mod tests {
             Scale::over(spans, true).unwrap().cuts().count()
         };
         assert_eq!((cuts(6 * MINUTE), cuts(6 * MINUTE + 1)), (0, 1));
+    }
+
+    #[test]
+    fn a_longer_wait_is_wider() {
+        let ends = [0, 2, 300, 6000].map(|minutes| minutes * MINUTE);
+        let scale = Scale::over(ends.map(|at| (at, at + MINUTE)).to_vec(), true).unwrap();
+        let widths: Vec<f64> = scale.cuts().map(|(left, right, ..)| right - left).collect();
+        assert!(widths.is_sorted() && widths.len() == 3, "{widths:?}");
+        assert!(widths[2] > 1.4 * widths[0], "{widths:?}");
+        assert!((scale.x(ends[3] + MINUTE) - 1.0).abs() < 1e-9);
     }
 
     #[test]

@@ -55,7 +55,7 @@ pub(super) struct ToolRow {
 /// Lists the blocks that took longest.
 pub(super) fn slowest(view: &RunView<'_>, lanes: &Lanes) -> Vec<Slow> {
     let is_work = |block: &&Block| {
-        let is_own = !matches!(block.lane, Lane::User | Lane::Nested) && !block.is_copied;
+        let is_own = !block.is_wait() && block.lane != Lane::Nested && !block.is_copied;
         is_own && block.took().is_some_and(|took| took > 0)
     };
     let mut blocks: Vec<&Block> = lanes.blocks.iter().filter(is_work).collect();

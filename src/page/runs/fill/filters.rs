@@ -10,6 +10,7 @@ use crate::analysis::columns::{
 use crate::analysis::format;
 use crate::analysis::query::{Clock, Query, Sort, Term, Test};
 use crate::analysis::run_result::ShownStatus;
+use crate::analysis::select::{GROUPINGS, Grouping};
 use crate::page::part::chart::{Segment, Share, stack};
 use crate::page::part::href;
 use crate::page::runs::fill::list::{List, ListContext};
@@ -198,21 +199,20 @@ impl List<'_> {
             .collect()
     }
 
-    /// Returns the grouping options: the columns in which any run has a value.
+    /// Returns the grouping options: what any run records.
     fn grouping(&self) -> Facet {
-        let chip = |label: &str, by: Option<&'static Column>| Chip {
+        let chip = |label: &str, by: Option<&'static Grouping>| Chip {
             label: label.to_owned(),
             count: None,
             href: self.ctx.url_by(by, &self.ctx.query, self.ctx.sort, ""),
             active: self.ctx.group == by,
             status: None,
         };
-        let is_on = |column: &&'static Column| self.ctx.group == Some(*column);
-        let columns = Column::grouping()
-            .filter(|column| is_on(column) || self.survey.groups.contains(column));
-        let mut chips: Vec<Chip> = columns
-            .map(|column| chip(column.name, Some(column)))
-            .collect();
+        let is_on = |by: &&'static Grouping| self.ctx.group == Some(*by);
+        let offered = GROUPINGS
+            .iter()
+            .filter(|by| is_on(by) || self.survey.groups.contains(by));
+        let mut chips: Vec<Chip> = offered.map(|by| chip(by.label, Some(by))).collect();
         if !chips.is_empty() {
             chips.insert(0, chip("none", None));
         }

@@ -3,11 +3,13 @@
 use askama::Template;
 use askama::filters::HtmlSafe;
 
-use crate::analysis::columns::{Column, PARENT, Shown, Value, Width};
+use jiff::civil::Date;
+
+use crate::analysis::columns::{Column, Shown, Value, Width};
 use crate::analysis::format::{self, counted, visible_line};
-use crate::analysis::query::{Query, Test};
+use crate::analysis::query::Query;
 use crate::analysis::run_result::ShownStatus;
-use crate::analysis::select::{Group, Member};
+use crate::analysis::select::{Group, Grouping, Member};
 use crate::analysis::summary::Cost;
 use crate::page::part::chart::{Segment, Share, stack};
 use crate::page::runs::fill::filters::{ENDS, LIVE};
@@ -78,6 +80,15 @@ fn segments(group: &Group<'_, Listed>) -> Vec<Segment> {
     stack(ENDS.iter().chain(&LIVE).filter_map(share).collect())
 }
 
+/// Words a period: `Sat 21 Nov 2026`, `Week from 16 Nov 2026`.
+fn period(by: &Grouping, first: &str) -> Option<String> {
+    let day: Date = first.parse().ok()?;
+    Some(match by.name {
+        "week" => format!("Week from {}", day.strftime("%-d %b %Y")),
+        _ => day.strftime("%a %-d %b %Y").to_string(),
+    })
+}
+
 impl<'a> List<'a> {
     /// Returns the groups of this window with their rows.
     pub(crate) fn group_rows(&self, is_new: impl Fn(&Listed) -> bool) -> Vec<GroupRows<'a>> {
@@ -109,28 +120,20 @@ impl<'a> List<'a> {
             .collect()
     }
 
-    fn head(&self, by: &'static Column, group: &Group<'a, Listed>) -> Head {
-        let word = group
-            .rows
-            .first()
-            .map_or("", |row| by.word(&row.run.summary));
-        let recorded = if group.name.is_empty() {
-            word
-        } else {
-            group.name
-        };
+    fn head(&self, by: &'static Grouping, group: &Group<'a, Listed>) -> Head {
+        let recorded = &*group.name;
+        let period = by.is_period().then(|| period(by, recorded)).flatten();
         let first = group.rows.first().map(|row| &row.run.summary);
         let sample = first.and_then(|run| run.sample.as_deref());
-        let sample = sample.filter(|_| by.name == "log" && !group.name.is_empty());
+        let sample = sample.filter(|_| by.name == "log" && !recorded.is_empty());
         let name = match group.head {
-            Some(head) if *by == *PARENT => head.summary.session_title(),
-            None if *by == *PARENT => Some(recorded),
+            Some(head) if by.is_parent() => head.summary.session_title(),
             _ if let Some(task) = sample.and_then(|sample| sample.task_name()) => Some(task),
             _ if by.name == "project" => recorded
                 .trim_end_matches(['/', '\\'])
                 .rsplit(['/', '\\'])
                 .next(),
-            _ => Some(recorded),
+            _ => period.as_deref().or(Some(recorded)),
         };
         let cell = |(column, cell): &Shown| self.cell(column, cell.width, group);
         let (failed, alive) = (group.failed, group.alive);
@@ -147,8 +150,9 @@ impl<'a> List<'a> {
         );
         Head {
             id: String::new(),
-            name: match group.name {
-                "" if *by != *PARENT => format!("no {} recorded", by.label),
+            name: match recorded {
+                "" if by.is_period() => "no start recorded".to_owned(),
+                "" if !by.is_parent() => format!("no {} recorded", by.label),
                 _ => line(name.filter(|name| !name.is_empty()).unwrap_or(recorded)),
             },
             title: visible_line(recorded).into_owned(),
@@ -165,32 +169,27 @@ impl<'a> List<'a> {
     /// are the runs that it started.
     fn runs_of(
         &self,
-        by: &'static Column,
+        by: &'static Grouping,
         name: &str,
         group: &Group<'a, Listed>,
     ) -> Option<String> {
         let head = group.head.and_then(|head| head.summary.run_id.as_deref());
-        let name = if *by == *PARENT {
-            head.unwrap_or(name)
-        } else {
-            name
-        };
-        if name.is_empty() || name.len() > MAX_LINKED {
+        let name = head.filter(|_| by.is_parent()).unwrap_or(name);
+        let is_none = name.is_empty() && by.is_parent();
+        if is_none || name.len() > MAX_LINKED {
             return None;
         }
-        let query = Query {
+        let own = Query::parse(&by.terms(name)?).terms;
+        let mut query = Query {
             terms: self.query.terms.clone(),
             ignored: Vec::new(),
         };
-        let query = if query.has(by, name) {
-            query.to_string()
-        } else {
-            query.toggled(by, name)
-        };
-        // The query must parse back to a term for this column.
-        let asks = |term: &crate::analysis::query::Term| matches!(&term.test, Test::Word { field, .. } if **field == *by);
-        let is_understood = Query::parse(&query).terms.iter().any(asks);
-        is_understood.then(|| self.ctx.url_by(None, &query, self.ctx.sort, ""))
+        for term in own {
+            if !query.terms.contains(&term) {
+                query.terms.push(term);
+            }
+        }
+        Some(self.ctx.url_by(None, &query.to_string(), self.ctx.sort, ""))
     }
 
     fn cell(&self, column: &'static Column, width: Width, group: &Group<'a, Listed>) -> Cell {

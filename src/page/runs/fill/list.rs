@@ -5,10 +5,12 @@ use std::time::Instant;
 
 use jiff::tz::TimeZone;
 
-use crate::analysis::columns::{Column, Kind, Shown as ShownColumn, shown as shown_columns};
+use crate::analysis::columns::{Kind, Shown as ShownColumn, shown as shown_columns};
 use crate::analysis::format;
 use crate::analysis::query::{Clock, Query, Sort};
-use crate::analysis::select::{Groups, Selection, Survey, Window, groups, select, survey};
+use crate::analysis::select::{
+    Grouping, Groups, Selection, Survey, Window, groups, select, survey,
+};
 use crate::analysis::summary::Summary;
 use crate::live::{MirrorStatus, Skipped, SkippedTotal};
 use crate::page::part::href;
@@ -53,8 +55,8 @@ pub(crate) struct ListContext {
     /// `q`: the query as typed.
     pub query: String,
     pub sort: Sort,
-    /// `group`: the column to group runs by.
-    pub group: Option<&'static Column>,
+    /// `group`: what to group runs by.
+    pub group: Option<&'static Grouping>,
     /// `limit`: the rows in a window.
     pub limit: usize,
     /// `after`: where the previous window ended.
@@ -138,7 +140,7 @@ impl ListContext {
     /// Returns the address of the list with another grouping, query, sort order or window.
     pub(crate) fn url_by(
         &self,
-        group: Option<&Column>,
+        group: Option<&Grouping>,
         query: &str,
         sort: Sort,
         after: &str,
@@ -154,7 +156,7 @@ impl ListContext {
     fn url_with(
         &self,
         cols: String,
-        group: Option<&Column>,
+        group: Option<&Grouping>,
         query: &str,
         sort: Sort,
         after: &str,
@@ -253,7 +255,8 @@ pub(super) fn optional(columns: &[ShownColumn]) -> String {
 
 impl<'a> List<'a> {
     pub(super) fn new(ctx: &'a ListContext, runs: &'a [Listed]) -> Self {
-        let query = Query::parse_at(&ctx.query, &Clock::at(ctx.now, &ctx.zone));
+        let clock = Clock::at(ctx.now, &ctx.zone);
+        let query = Query::parse_at(&ctx.query, &clock);
         let after = ctx.after.as_deref();
         let window = Window {
             limit: ctx.limit / ROWS,
@@ -262,7 +265,7 @@ impl<'a> List<'a> {
         };
         let groups = ctx
             .group
-            .map(|by| groups(runs, &query, by, ctx.sort, window));
+            .map(|by| groups(runs, &query, by, ctx.sort, window, &clock));
         let selection = match &groups {
             Some(groups) => groups.selection(),
             None => select(runs, &query, ctx.sort, ctx.limit, after),

@@ -128,6 +128,11 @@ impl Row<'_> {
         Some(place).filter(|place| !place.is_empty() && !is_of_group && *place != self.title())
     }
 
+    /// Returns whether another run started this one. A branch has a parent, too.
+    pub(crate) fn is_helper(&self) -> bool {
+        self.run.parent.is_some() && self.run.branched_after.is_none()
+    }
+
     /// Returns the name of the tool that wrote the trace, without its version.
     pub(crate) fn tool(&self) -> Option<String> {
         let known = self.run.tool.as_deref().unwrap_or(&self.run.format);

@@ -1,7 +1,7 @@
 //! Tests groups of runs, and the names of sessions.
 
 use super::*;
-use crate::analysis::columns::PARENT;
+use crate::analysis::select::Grouping;
 use crate::analysis::summary::Spent;
 use crate::model::price::{Price, Prices};
 
@@ -13,7 +13,7 @@ fn session(key: &str, project: &str, task: &str) -> Summary {
 
 fn grouped(by: &str, query: &str) -> ListContext {
     ListContext {
-        group: Column::find(by),
+        group: Grouping::find(by),
         ..ctx(query)
     }
 }
@@ -130,7 +130,7 @@ fn children_are_indented_below_the_run_that_started_them() {
     child.parent = Some("id".into());
     let alone = session("q", "/x", "Else");
     let body = table(&grouped("parent", ""), vec![parent, child, alone]);
-    assert_eq!(body.list.ctx.group, Some(PARENT));
+    assert_eq!(body.list.ctx.group, Grouping::find("parent"));
     let html = body.render().unwrap();
     let cells: Vec<_> = tags(&html)
         .into_iter()

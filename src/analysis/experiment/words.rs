@@ -1,0 +1,532 @@
+//! Words the answer of an experiment.
+
+use super::measure::Unit;
+use super::statistics::{MAX_TASKS, MIN_TASKS};
+use super::{Experiment, Finding, Measure, Set, Side};
+use crate::analysis::format::{self, MINUS, count, counted};
+
+/// A change of this size is small enough to be called about the same.
+const ABOUT_THE_SAME: f64 = 0.1;
+
+/// Formats a share of runs: `56%`.
+pub(super) fn share_words(share: f64) -> String {
+    let percent = share * 100.0;
+    match percent {
+        _ if percent > 0.0 && percent < 0.5 => "<1%".to_owned(),
+        _ if percent < 100.0 && percent >= 99.5 => ">99%".to_owned(),
+        _ => format!("{percent:.0}%"),
+    }
+}
+
+/// Formats a number with its sign: `+6`, `−0.4`, `0`.
+fn signed(value: f64, digits: impl Fn(f64) -> String) -> String {
+    let text = digits(value.abs());
+    let is_zero = text.bytes().all(|byte| !(b'1'..=b'9').contains(&byte));
+    match value {
+        _ if is_zero => digits(0.0),
+        _ if value < 0.0 => format!("{MINUS}{text}"),
+        _ => format!("+{text}"),
+    }
+}
+
+/// Formats a number of tasks without its sign: `11`, below ten with a decimal if it has one.
+pub fn tasks_digits(value: f64) -> String {
+    let is_whole = (value - value.round()).abs() < 1e-6;
+    if is_whole || value >= 9.95 {
+        format!("{value:.0}")
+    } else {
+        let text = format!("{value:.1}");
+        text.strip_suffix(".0").map(str::to_owned).unwrap_or(text)
+    }
+}
+
+/// Formats a difference in tasks: `+6`, `−0.4`.
+pub fn tasks_words(value: f64) -> String {
+    signed(value, tasks_digits)
+}
+
+fn percent_digits(value: f64) -> String {
+    let percent = value * 100.0;
+    if percent > 0.0 && percent < 0.95 {
+        format!("{percent:.1}%")
+    } else if percent >= 1_000.0 {
+        format!("{}%", count(percent.min(1e15) as u64))
+    } else {
+        format!("{percent:.0}%")
+    }
+}
+
+/// Formats a relative change, or a difference in percentage points: `+12%`, `−0.4%`.
+pub fn change_words(value: f64) -> String {
+    signed(value, percent_digits)
+}
+
+/// Formats a difference of shares in percentage points: `+12`, `−0.4`.
+pub fn points_words(value: f64) -> String {
+    change_words(value).replace('%', "")
+}
+
+/// Formats a difference of scores: `+0.09`, `+0.003`.
+pub(super) fn score_words(value: f64) -> String {
+    signed(value, |value| match value {
+        _ if value >= 0.0095 || value < 0.0005 => format::score(value),
+        _ => format!("{value:.3}"),
+    })
+}
+
+/// Formats a percentage without its sign: `12%`.
+pub fn percent_words(value: f64) -> String {
+    percent_digits(value.abs())
+}
+
+/// Formats a p-value: `0.017`, `<0.001`.
+pub fn p_words(p: f64) -> String {
+    if p < 0.001 {
+        "<0.001".to_owned()
+    } else {
+        format!("{p:.3}")
+    }
+}
+
+/// Formats an interval: `+1 to +11`. An end that excludes zero never reads as zero.
+pub fn interval_words(low: f64, high: f64, words: fn(f64) -> String) -> String {
+    let zero = words(0.0);
+    let end = |value: f64| {
+        let text = words(value);
+        match value {
+            _ if text != zero => text,
+            _ if low > 0.0 => format!(">{zero}"),
+            _ if high < 0.0 => format!("<{zero}"),
+            _ => text,
+        }
+    };
+    format!("{} to {}", end(low), end(high))
+}
+
+impl Measure {
+    /// Returns the function that formats its differences.
+    pub fn format(&self) -> fn(f64) -> String {
+        match self.unit {
+            Unit::Tasks => tasks_words,
+            Unit::Score => score_words,
+            Unit::Share => points_words,
+            Unit::Change => change_words,
+        }
+    }
+
+    /// Returns the difference in words: `+6`.
+    pub fn difference_words(&self) -> String {
+        format::or_missing(self.difference, self.format())
+    }
+
+    /// Returns the 95% interval in words: `+1 to +11`.
+    pub fn interval(&self) -> String {
+        let ends = self.low.zip(self.high);
+        format::or_missing(ends, |(low, high)| interval_words(low, high, self.format()))
+    }
+
+    /// Returns the corrected p-value in words.
+    pub fn p_words(&self) -> String {
+        format::or_missing(self.p_corrected, p_words)
+    }
+
+    /// Returns what the difference means: `B better`, `not clear`.
+    pub fn reading(&self) -> String {
+        match (self.better, self.p_corrected, self.low) {
+            (Some(set), ..) => format!("{} better", set.letter()),
+            (None, Some(_), Some(_)) => "not clear".to_owned(),
+            (None, Some(_), None) => "too few".to_owned(),
+            (None, None, _) if self.a.is_none() || self.b.is_none() => "unknown".to_owned(),
+            _ => "not tested".to_owned(),
+        }
+    }
+}
+
+impl Experiment {
+    /// Returns the answer in a sentence.
+    pub(super) fn verdict_words(&self) -> String {
+        let (a, b) = (&self.a, &self.b);
+        match self.finding {
+            Finding::Empty => self.empty_words(),
+            Finding::TooFew if self.certainty.paired && self.shared_tasks < MIN_TASKS => format!(
+                "Too few tasks: A and B share {}, and {MIN_TASKS} are needed.",
+                self.shared_tasks
+            ),
+            Finding::TooFew if self.certainty.paired => format!(
+                "Too few tasks: the result is known on both sides for {}, and {MIN_TASKS} are needed.",
+                self.tasks
+            ),
+            Finding::TooFew => format!(
+                "Too few runs: A has {} to compare and B {}, and {MIN_TASKS} on each side are needed.",
+                a.judged, b.judged
+            ),
+            Finding::Unknown => {
+                let unknown = |side: &Side| {
+                    let unknown = side.runs - side.known;
+                    match unknown {
+                        0 => None,
+                        _ if unknown == side.runs => Some("all runs".to_owned()),
+                        _ => Some(format!("{unknown} of {} runs", side.runs)),
+                    }
+                };
+                let runs = match (unknown(a), unknown(b)) {
+                    (Some(a), Some(b)) => format!("{a} of A and {b} of B"),
+                    (Some(a), None) => format!("{a} of A"),
+                    (None, Some(b)) => format!("{b} of B"),
+                    (None, None) => "some runs".to_owned(),
+                };
+                format!("Success is unknown: {runs} record {}.", self.missing())
+            }
+            Finding::Better | Finding::Worse | Finding::NotClear => {
+                let mut words = self.success_words();
+                if let Some(limits) = self.limit_words() {
+                    words.push_str(&format!(", but {limits}"));
+                }
+                if let Some(cost) = self.cost_words() {
+                    words.push_str(&format!("; {cost}"));
+                }
+                words.push('.');
+                words
+            }
+        }
+    }
+
+    /// Returns the word for a task or run that succeeded: `solved`, or `finished` by that rule.
+    pub fn solved_word(&self) -> &'static str {
+        match self.success.as_str() {
+            "finished" => "finished",
+            _ => "solved",
+        }
+    }
+
+    /// Returns what a run without a known success lacks.
+    fn missing(&self) -> &'static str {
+        match self.success.as_str() {
+            "recorded" => "no result",
+            "finished" => "no end",
+            _ => "no such score",
+        }
+    }
+
+    fn empty_words(&self) -> String {
+        let (a, b) = (&self.a, &self.b);
+        let which = match (a.runs, b.runs) {
+            (0, 0) => "A and B",
+            (0, _) => "A",
+            _ => "B",
+        };
+        let (has, matches) = match which {
+            "A and B" => ("have", "match"),
+            _ => ("has", "matches"),
+        };
+        let matched = if which == "B" { b.matched } else { a.matched };
+        let unfinished = if which == "B" {
+            b.unfinished
+        } else {
+            a.unfinished
+        };
+        if matched == 0 || (which == "A and B" && b.matched == 0) {
+            format!("{which} {matches} no run.")
+        } else if self.in_both > 0 && unfinished == 0 {
+            format!(
+                "{which} {has} no run of {} own: {} match both.",
+                if which == "A and B" { "their" } else { "its" },
+                counted(self.in_both, "run")
+            )
+        } else {
+            format!("{which} {has} no finished run.")
+        }
+    }
+
+    /// States the difference in success: `B solves 6 more of 48 tasks, 95% interval +1 to +11`.
+    fn success_words(&self) -> String {
+        let Some(success) = self.success() else {
+            return String::new();
+        };
+        let verb = match self.success.as_str() {
+            "finished" => "finishes",
+            _ => "solves",
+        };
+        let difference = success.difference.unwrap_or_default();
+        let interval = success.interval();
+        let is_clear = self.finding != Finding::NotClear;
+        let before = if is_clear {
+            ""
+        } else {
+            "No clear difference: "
+        };
+        if self.certainty.paired {
+            let digits = tasks_digits(difference.abs());
+            let more = match difference {
+                _ if digits == "0" => "as many".to_owned(),
+                _ if difference > 0.0 => format!("{digits} more"),
+                _ => format!("{digits} fewer"),
+            };
+            let tasks = self.tasks;
+            format!("{before}B {verb} {more} of {tasks} tasks, 95% interval {interval}")
+        } else {
+            let share = |value: Option<f64>| value.map_or_else(String::new, share_words);
+            let points = points_words(difference);
+            format!(
+                "{before}B {verb} {} and A {}, {points} points, 95% interval {interval}",
+                share(success.b),
+                share(success.a)
+            )
+        }
+    }
+
+    /// States that the sides had other limits. A side that may go on for longer has an advantage.
+    fn limit_words(&self) -> Option<String> {
+        let limit = self.differing().find(|setting| setting.is_limit)?;
+        Some(format!(
+            "the {} differs (A {}, B {})",
+            limit.name,
+            limit.words(Set::A),
+            limit.words(Set::B)
+        ))
+    }
+
+    /// States the difference in cost: `costs 12% more`.
+    fn cost_words(&self) -> Option<String> {
+        let cost = self.measure("cost")?;
+        let difference = cost.difference?;
+        let (low, high) = cost.low.zip(cost.high)?;
+        let digits = percent_words(difference);
+        Some(if cost.is_clear && difference > 0.0 {
+            format!("costs {digits} more")
+        } else if cost.is_clear {
+            format!("costs {digits} less")
+        } else if low > -ABOUT_THE_SAME && high < ABOUT_THE_SAME {
+            "costs about the same".to_owned()
+        } else {
+            "no clear difference in cost".to_owned()
+        })
+    }
+
+    /// Returns further sentences: the test, and what wasn't compared.
+    pub(super) fn details_words(&self) -> Vec<String> {
+        let mut all = Vec::new();
+        match self.finding {
+            Finding::Empty => {}
+            Finding::TooFew => {
+                all.push(format!(
+                    "With fewer than {MIN_TASKS} no result can reach p < 0.05."
+                ));
+            }
+            Finding::Unknown => {
+                if let Some((low, high)) = self.unknown_range {
+                    all.push(format!(
+                        "If all of these had failed or succeeded, the difference could be anything from {} to {} tasks.",
+                        tasks_words(low),
+                        tasks_words(high)
+                    ));
+                }
+                all.push("Choose what counts as success, or compare what is known.".to_owned());
+            }
+            _ => all.extend(self.test_words()),
+        }
+        all.extend(self.left_out());
+        all
+    }
+
+    fn test_words(&self) -> Vec<String> {
+        let mut all = Vec::new();
+        let p = self.success().map(Measure::p_words).unwrap_or_default();
+        let p = match p.strip_prefix('<') {
+            Some(p) => format!("p < {p}"),
+            None => format!("p = {p}"),
+        };
+        if self.certainty.paired {
+            all.push(format!(
+                "Paired permutation test over tasks, {p}. {} got better, {} got worse, {} stayed the same.",
+                counted(self.better, "task"),
+                self.worse,
+                self.same
+            ));
+        } else {
+            let why = match self.shared_tasks {
+                0 => "A and B share no task, so runs were compared unpaired",
+                _ => "Runs were compared unpaired, one run of each task",
+            };
+            all.push(format!(
+                "{why}: Fisher’s exact test, {p}. The sets may differ in difficulty."
+            ));
+        }
+        if self.finding == Finding::NotClear
+            && let Some(finds) = self.certainty.finds
+        {
+            let up_to = self
+                .success()
+                .and_then(|success| Some(success.low?.abs().max(success.high?.abs())));
+            if let Some(up_to) = up_to {
+                all.push(format!(
+                    "A difference of up to {} tasks fits this data.",
+                    tasks_digits(up_to)
+                ));
+            }
+            let half = self.certainty.tasks_for_half.unwrap_or_default();
+            all.push(format!(
+                "To find a difference of {} of {} tasks, compare about {}.",
+                tasks_digits(finds / 2.0),
+                self.tasks,
+                count(half as u64)
+            ));
+        }
+        all
+    }
+
+    /// States which runs weren't compared.
+    fn left_out(&self) -> Vec<String> {
+        let mut all = Vec::new();
+        let (a, b) = (&self.a, &self.b);
+        if self.in_both > 0 && self.finding != Finding::Empty {
+            let (runs, match_, are) = match self.in_both {
+                1 => ("1 run".to_owned(), "matches", "It is"),
+                n => (format!("{} runs", count(n as u64)), "match", "They are"),
+            };
+            all.push(format!(
+                "{runs} {match_} both A and B. {are} in neither set."
+            ));
+        }
+        let several = |a: usize, b: usize| -> Option<String> {
+            match (a, b) {
+                (0, 0) => None,
+                (a, 0) => Some(format!("{} of A", counted(a, "run"))),
+                (0, b) => Some(format!("{} of B", counted(b, "run"))),
+                (a, b) => Some(format!(
+                    "{} of A and {} of B",
+                    counted(a, "run"),
+                    count(b as u64)
+                )),
+            }
+        };
+        if let Some(runs) = several(a.unfinished, b.unfinished) {
+            all.push(format!("Not counted, because unfinished: {runs}."));
+        }
+        let is_judged = !matches!(self.finding, Finding::Empty | Finding::Unknown);
+        if let Some(runs) = several(a.runs - a.known, b.runs - b.known).filter(|_| is_judged) {
+            let range = self.unknown_range.filter(|_| self.certainty.paired);
+            let range = range.map_or_else(String::new, |(low, high)| {
+                format!(
+                    " If they had all failed or succeeded, the difference could be from {} to {} tasks.",
+                    tasks_words(low),
+                    tasks_words(high)
+                )
+            });
+            all.push(format!(
+                "Not counted, because they record {}: {runs}.{range}",
+                self.missing()
+            ));
+        }
+        if self.certainty.paired {
+            if let Some(runs) = several(a.without_task, b.without_task) {
+                all.push(format!("Not paired, because they record no task: {runs}."));
+            }
+            let only = |side: &Side| side.tasks - self.shared_tasks;
+            let tasks = match (only(a), only(b)) {
+                (0, 0) => None,
+                (n, 0) => Some(format!("{} only in A", counted(n, "task"))),
+                (0, n) => Some(format!("{} only in B", counted(n, "task"))),
+                (n, m) => Some(format!(
+                    "{} only in A and {} only in B",
+                    counted(n, "task"),
+                    count(m as u64)
+                )),
+            };
+            all.extend(tasks.map(|tasks| format!("Not compared: {tasks}.")));
+            if self.shared_tasks > MAX_TASKS {
+                all.push(format!(
+                    "Only {} of {} shared tasks were compared.",
+                    count(MAX_TASKS as u64),
+                    count(self.shared_tasks as u64)
+                ));
+            }
+        }
+        let duplicates = a.duplicates + b.duplicates;
+        if duplicates > 0 {
+            all.push(format!(
+                "{} of these runs {} not counted.",
+                counted(duplicates, "duplicate"),
+                if duplicates == 1 { "is" } else { "are" }
+            ));
+        }
+        all
+    }
+
+    /// Explains how sure the answer is: a term, and its sentences.
+    pub fn certainty_words(&self) -> Vec<(&'static str, String)> {
+        let mut all = Vec::new();
+        let certainty = &self.certainty;
+        if !certainty.paired {
+            all.push((
+                "Test",
+                "Fisher’s exact test of one run per task, two-sided.".to_owned(),
+            ));
+            all.push((
+                "Interval",
+                "Newcombe’s, from Wilson’s intervals of each side.".to_owned(),
+            ));
+            all.push((
+                "Assumes",
+                "Runs are independent of each other. The tasks of both sets are equally hard. Steps, tokens, cost and time aren’t tested.".to_owned(),
+            ));
+            return all;
+        }
+        let flips = certainty.flips.unwrap_or_default() as u64;
+        let how = if certainty.exact {
+            format!("in all {} ways", count(flips))
+        } else {
+            format!("{} times at random, from a fixed seed", count(flips))
+        };
+        all.push((
+            "Test",
+            format!(
+                "Paired permutation test: flips the sign of each task’s difference {how}. Two-sided, mid-p. With one run per task it is McNemar’s test."
+            ),
+        ));
+        let is_same = self.success().is_some_and(|success| success.p == Some(1.0));
+        let interval = if self.finding == Finding::TooFew {
+            "With so few tasks, the test rejects no difference."
+        } else if is_same && self.better + self.worse == 0 {
+            "No task came out differently. With 95% confidence, at most this many would."
+        } else {
+            "All differences that the same test doesn’t reject at 5%. So it excludes 0 exactly when p < 0.05."
+        };
+        all.push(("Interval", interval.to_owned()));
+        all.push((
+            "Assumes",
+            "Tasks are independent of each other. Runs of one task aren’t: they count as one mean. Nothing but the listed differences changed between the sets.".to_owned(),
+        ));
+        all.push((
+            "Corrected",
+            format!(
+                "Holm over {}. Not corrected: the success, which is the one main measure. Comparing again after each new run inflates false alarms.",
+                counted(certainty.corrected, "measure")
+            ),
+        ));
+        if let Some(finds) = certainty.finds {
+            let mut words = format!(
+                "With {} tasks this test finds a difference of {} in 4 of 5 experiments. Smaller ones are often missed.",
+                self.tasks,
+                tasks_digits(finds)
+            );
+            match certainty.finds_with_twice_the_runs {
+                Some(twice) => words.push_str(&format!(
+                    " With twice as many runs of each task it would find {}.",
+                    tasks_digits(twice)
+                )),
+                None => words.push_str(" Several runs of each task find smaller ones."),
+            }
+            all.push(("Could miss", words));
+        }
+        all
+    }
+
+    /// Lists the settings that differ and those that are the same, without a full stop.
+    pub fn settings_words(&self) -> (String, String) {
+        let differs: Vec<&str> = self.differing().map(|setting| setting.name).collect();
+        let same = self.settings.iter().filter(|setting| setting.is_same());
+        let same: Vec<&str> = same.map(|setting| setting.name).collect();
+        (differs.join(", "), same.join(", "))
+    }
+}

@@ -1,0 +1,889 @@
+//! Sums up many runs: what changed, totals against the period before, runs by day, models, repeated
+//! tasks, hours, stop reasons, tools and projects. [`super::overview`] is about a single run.
+//!
+//! A run counts wholly on the day on which it started. Totals are those of the run table.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, HashMap};
+
+use jiff::Timestamp;
+use jiff::civil::Date;
+use jiff::tz::TimeZone;
+use schemars::JsonSchema;
+use serde::{Serialize, Serializer};
+
+use super::calendar::{Calendar, Moment};
+use super::columns::{COST, DURATION, MODEL, STOP, TOKENS};
+use super::cost_shares::CostShares;
+use super::run_result::RunResult;
+use super::select::{Adding, Total};
+use super::summary::Summary;
+use super::usage::{Days, Used, by_cost, parts};
+use crate::model::names::first_chars;
+use crate::model::time::utc;
+
+mod change_point;
+mod scale;
+mod tasks;
+#[cfg(test)]
+mod tests;
+mod trend;
+mod words;
+
+pub use scale::Unit;
+pub use tasks::{K, RepeatedTask, TaskRun};
+pub use trend::{amounts, counts, relative};
+pub use words::{Fact, cost_words, last_part};
+
+use scale::Scale;
+use trend::Periods;
+
+/// Below this many runs, charts say less than the list of the runs.
+pub const MIN_CHARTED: usize = 20;
+/// The failures that are listed: the newest.
+const MAX_FAILURES: usize = 6;
+/// The characters of a name, at most.
+const MAX_NAME: usize = 200;
+
+/// The results that count as trouble. The others are ends as they should be, or unknown ones.
+pub const TROUBLE: [RunResult; 3] = [RunResult::Limit, RunResult::Failed, RunResult::Error];
+
+/// What to sum up.
+#[derive(Debug, Clone, Copy)]
+pub struct Asked<'a> {
+    /// The days on which the runs started.
+    pub days: Days,
+    /// The current time, in microseconds since the epoch.
+    pub now: i64,
+    /// The zone of the reader.
+    pub zone: &'a TimeZone,
+    /// The rows of a list, at most.
+    pub limit: usize,
+}
+
+/// Many runs, summed up.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct Overview {
+    /// The first day, `YYYY-MM-DD`, if limited.
+    pub since: Option<String>,
+    /// The last day, if limited.
+    pub until: Option<String>,
+    /// The finding, in a sentence.
+    pub answer: String,
+    /// What the sentence is about.
+    pub finding: Finding,
+    /// The totals of the period.
+    pub totals: Totals,
+    /// The totals of as many days before, up to the same time of day. Null if there are none, or if
+    /// the first run of all began later than these days.
+    pub before: Option<Totals>,
+    /// How often tasks passed that both periods have.
+    pub shared_tasks: Option<SharedTasks>,
+    /// The number of tasks that were run at least twice.
+    pub repeated_tasks: usize,
+    /// What a bar of a chart stands for: `day`, `week` or `month`.
+    pub bars_are: &'static str,
+    /// The bars from old to new. Empty if no run records when it started.
+    pub bars: Vec<Bar>,
+    /// The newest runs that ended with a limit, a failure or an error.
+    pub newest_failures: Vec<RunLine>,
+    /// All runs, the newest first, if there are fewer than 20.
+    pub newest_runs: Vec<RunLine>,
+    /// What all models used, with a value for each bar.
+    pub all_models: ModelRow,
+    /// The models, the most expensive first.
+    pub models: Ranked<ModelRow>,
+    /// The repeated tasks that record whether they passed, the least reliable first.
+    pub tasks: Ranked<RepeatedTask>,
+    /// The number of runs that started in each hour, from Monday to Sunday.
+    pub hours: Vec<Vec<usize>>,
+    /// The stop reasons, the most frequent ones of each result first.
+    pub stop_reasons: Ranked<StopReason>,
+    /// The tools that runs called.
+    pub tools: Ranked<ToolRow>,
+    /// The tool calls of all runs that record them.
+    pub tool_calls: Option<u64>,
+    /// The failed ones among the tool calls of runs that record which failed.
+    pub tool_errors: Option<u64>,
+    /// The projects, the most expensive first.
+    pub projects: Ranked<ProjectRow>,
+    /// The number of duplicates of these runs, which aren't counted.
+    pub duplicates: usize,
+    /// The number of matching runs that are left out because the days are limited and they don't
+    /// record when they started.
+    pub runs_without_time: usize,
+    /// The number of matching runs on any day.
+    pub runs_on_any_day: usize,
+    /// The current day in the zone of the reader.
+    #[serde(skip)]
+    pub today: Date,
+    /// The days of the report.
+    #[serde(skip)]
+    pub days: Days,
+}
+
+/// What the first line says.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Finding {
+    /// A repeated task passes less often, or more often, than it did.
+    ChangePoint {
+        /// The first line of the task.
+        task: String,
+        /// The query that selects its runs. Null if the task is too long for one.
+        query: Option<String>,
+        /// The day of the first run after the change.
+        since: String,
+        /// The runs since then that passed.
+        passed: usize,
+        /// The runs since then.
+        runs: usize,
+        /// The runs before that passed.
+        passed_before: usize,
+        /// The runs before.
+        runs_before: usize,
+        /// The chance that shuffled runs look like this, times the number of tasks.
+        p: f64,
+    },
+    /// The cost changed.
+    Cost {
+        /// The cost before, in US dollars.
+        before: f64,
+        /// The project whose cost changed most, if any records one.
+        project: Option<String>,
+        /// The change of its cost.
+        change: f64,
+    },
+    /// Nothing stands out.
+    Totals,
+}
+
+/// Totals of runs.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
+pub struct Totals {
+    /// The number of runs.
+    pub runs: usize,
+    /// The number of runs by result. A run that may still be running has none.
+    pub results: BTreeMap<RunResult, usize>,
+    /// The number of runs that record whether they passed.
+    pub judged: usize,
+    /// How many of them passed.
+    pub passed: usize,
+    /// The tokens.
+    pub tokens: Measure,
+    /// The cost in US dollars.
+    pub cost: Measure,
+    /// The run time in milliseconds.
+    pub duration_ms: Measure,
+}
+
+/// The sum of a number over runs.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, JsonSchema)]
+pub struct Measure {
+    /// The sum. Null if no run records it.
+    pub sum: Option<f64>,
+    /// The median of the runs that record it.
+    pub median: Option<f64>,
+    /// The number of runs that record it.
+    pub runs: usize,
+    /// Whether the sum includes estimates.
+    pub is_estimated: bool,
+    /// Whether some of the values are lower bounds.
+    pub is_lower_bound: bool,
+}
+
+impl From<Total> for Measure {
+    fn from(total: Total) -> Self {
+        let sum = total.sum;
+        Self {
+            sum: (sum.known > 0).then_some(sum.amount),
+            median: total.median,
+            runs: sum.known,
+            is_estimated: sum.is_estimate,
+            is_lower_bound: sum.lower_bounds > 0,
+        }
+    }
+}
+
+/// How often the tasks passed that both periods have. Each task has the same weight.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, JsonSchema)]
+pub struct SharedTasks {
+    /// The number of tasks.
+    pub tasks: usize,
+    /// The mean of their pass rates before, from 0 to 1.
+    pub rate_before: f64,
+    /// The mean of their pass rates now.
+    pub rate: f64,
+}
+
+/// A bar of a chart.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Bar {
+    /// The first day.
+    pub since: String,
+    /// The last day.
+    pub until: String,
+    /// The number of runs.
+    pub runs: usize,
+    /// The number of runs by result. A run that may still be running has none.
+    pub results: BTreeMap<RunResult, usize>,
+}
+
+/// A run in a list.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct RunLine {
+    /// The key of the run.
+    pub key: String,
+    /// The title.
+    pub title: String,
+    /// The result. Null while it may still be running.
+    pub result: Option<RunResult>,
+    /// Why it stopped, in a sentence.
+    pub verdict: String,
+    /// The recorded stop reason.
+    pub stop_reason: Option<String>,
+    /// The project directory.
+    pub project: Option<String>,
+    /// The model.
+    pub model: Option<String>,
+    /// The number of steps.
+    pub steps: Option<usize>,
+    /// The tokens.
+    pub tokens: Option<u64>,
+    /// The cost in US dollars, recorded or estimated.
+    pub cost: Option<f64>,
+    /// Whether the cost is an estimate.
+    pub cost_is_estimated: bool,
+    /// The run time in milliseconds.
+    pub duration_ms: Option<f64>,
+    /// When it started.
+    // In microseconds since the epoch.
+    #[serde(rename = "started_at", serialize_with = "time")]
+    #[schemars(with = "Option<String>")]
+    pub started: Option<i64>,
+}
+
+fn time<S: Serializer>(micros: &Option<i64>, serializer: S) -> Result<S::Ok, S::Error> {
+    micros.and_then(utc).serialize(serializer)
+}
+
+/// The first rows of a list.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Ranked<T> {
+    /// The rows.
+    pub rows: Vec<T>,
+    /// The number of further rows.
+    pub left_out: usize,
+}
+
+impl<T> Ranked<T> {
+    fn new(mut rows: Vec<T>, limit: usize) -> Self {
+        let left_out = rows.len().saturating_sub(limit);
+        rows.truncate(limit);
+        Self { rows, left_out }
+    }
+}
+
+/// What a model used.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct ModelRow {
+    /// The model. Empty if it isn't recorded, or for all models.
+    pub name: String,
+    /// The sums.
+    #[serde(flatten)]
+    pub used: Used,
+    /// The sums of the period before.
+    pub before: Option<Used>,
+    /// The tokens and the cost for each bar.
+    pub bars: Vec<ModelBar>,
+}
+
+/// What a model used in a bar of a chart.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, JsonSchema)]
+pub struct ModelBar {
+    /// The tokens.
+    pub tokens: u64,
+    /// The cost in US dollars, as far as known.
+    pub cost: Option<f64>,
+}
+
+/// A stop reason.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct StopReason {
+    /// The recorded word. Null if none is recorded.
+    pub name: Option<String>,
+    /// The result of most runs with it. Null if most may still be running.
+    pub result: Option<RunResult>,
+    /// The number of runs.
+    pub runs: usize,
+    /// The number of runs in the period before.
+    pub before: Option<usize>,
+    /// The number of runs for each bar.
+    pub bars: Vec<usize>,
+}
+
+/// A tool.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct ToolRow {
+    /// Its name.
+    pub name: String,
+    /// The number of runs that called it.
+    pub runs: usize,
+    /// These runs by result.
+    pub results: BTreeMap<RunResult, usize>,
+}
+
+/// A project.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct ProjectRow {
+    /// Its directory. Null for runs that don't record one.
+    pub name: Option<String>,
+    /// The number of runs.
+    pub runs: usize,
+    /// The number of runs by result.
+    pub results: BTreeMap<RunResult, usize>,
+    /// The tokens.
+    pub tokens: Option<u64>,
+    /// The cost in US dollars, as far as known.
+    pub cost: Option<f64>,
+    /// Whether any part of the cost is an estimate.
+    pub cost_is_estimated: bool,
+    /// The cost in the period before.
+    pub cost_before: Option<f64>,
+    /// The number of runs in the period before.
+    pub runs_before: usize,
+}
+
+/// A run with the day and the hour at which it started.
+type Placed<'a> = (&'a Summary, Option<Moment>);
+
+/// Counts the runs that [`overview`] sums up.
+pub fn number<'a>(runs: impl IntoIterator<Item = &'a Summary>, asked: &Asked<'_>) -> usize {
+    let mut calendar = Calendar::new(asked.zone);
+    let runs = runs.into_iter().filter(|run| run.counts());
+    let mut day = |run: &Summary| Some(calendar.at(run.started?)?.day);
+    runs.filter(|run| asked.days.has(day(run))).count()
+}
+
+/// Sums up `runs`. Runs that don't count are skipped.
+pub fn overview<'a>(runs: impl IntoIterator<Item = &'a Summary>, asked: &Asked<'_>) -> Overview {
+    let periods = Periods::new(asked.days, asked.now, asked.zone);
+    let mut calendar = Calendar::new(asked.zone);
+    let (mut now, mut before): (Vec<Placed<'_>>, Vec<&Summary>) = (Vec::new(), Vec::new());
+    let (mut first, mut runs_without_time, mut runs_on_any_day) = (None::<Date>, 0, 0);
+    for run in runs.into_iter().filter(|run| run.counts()) {
+        let moment = run.started.and_then(|at| calendar.at(at));
+        let day = moment.map(|moment| moment.day);
+        first = match (first, day) {
+            (Some(first), Some(day)) => Some(first.min(day)),
+            (first, day) => first.or(day),
+        };
+        runs_on_any_day += 1;
+        if periods.days.has(day) {
+            now.push((run, moment));
+        } else if day.is_none() {
+            runs_without_time += 1;
+        } else if periods.was_before(day, run.started) {
+            before.push(run);
+        }
+    }
+    let is_compared = periods.complete_before(first).is_some() && !before.is_empty();
+    if !is_compared {
+        before.clear();
+    }
+    let today = Timestamp::from_microsecond(asked.now)
+        .unwrap_or_default()
+        .to_zoned(asked.zone.clone())
+        .date();
+    let report = Report {
+        scale: scale(&now, asked.days, today),
+        runs: now.iter().map(|(run, _)| *run).collect(),
+        now,
+        before,
+        is_compared,
+        limit: asked.limit,
+    };
+    let tasks_now = tasks::by_task(&report.runs);
+    let tasks_before = tasks::by_task(&report.before);
+    let shared = tasks::shared(&tasks_now, &tasks_before);
+    let (all_models, models) = report.models();
+    let projects = report.projects();
+    let totals = totals(&report.runs);
+    let totals_before = is_compared.then(|| self::totals(&report.before));
+    let day = |at: i64, calendar: &mut Calendar<'_>| calendar.at(at).map(|moment| moment.day);
+    let finding = change(&tasks_now, &mut |at| day(at, &mut calendar))
+        .or_else(|| costs(&totals, totals_before.as_ref(), &projects))
+        .unwrap_or(Finding::Totals);
+    let word = |day: Option<Date>| day.map(|day| day.to_string());
+    let sum = |of: fn(&Summary) -> Option<u64>| {
+        let known: Vec<u64> = report.runs.iter().filter_map(|run| of(run)).collect();
+        (!known.is_empty()).then(|| known.into_iter().fold(0, u64::saturating_add))
+    };
+    let mut overview = Overview {
+        since: word(asked.days.since),
+        until: word(asked.days.until),
+        answer: String::new(),
+        finding,
+        before: totals_before,
+        shared_tasks: shared.map(|(tasks, rate_before, rate)| SharedTasks {
+            tasks,
+            rate_before,
+            rate,
+        }),
+        repeated_tasks: tasks::repeated(&report.runs),
+        bars_are: report.unit().as_str(),
+        bars: report.bars(),
+        newest_failures: report.newest(MAX_FAILURES, |result| {
+            result.is_some_and(|result| TROUBLE.contains(&result))
+        }),
+        newest_runs: match report.runs.len() {
+            ..MIN_CHARTED => report.newest(MIN_CHARTED, |_| true),
+            _ => Vec::new(),
+        },
+        all_models,
+        models,
+        tasks: Ranked::new(tasks::rows(&tasks_now), asked.limit),
+        hours: report.hours(),
+        stop_reasons: report.stop_reasons(),
+        tools: report.tools(),
+        tool_calls: sum(|run| run.tool_calls),
+        tool_errors: sum(|run| run.tool_errors),
+        projects: Ranked::new(projects, asked.limit),
+        duplicates: report.runs.iter().map(|run| run.relation.copies).sum(),
+        totals,
+        runs_without_time,
+        runs_on_any_day,
+        today,
+        days: asked.days,
+    };
+    overview.answer = overview.sentence();
+    overview
+}
+
+/// Returns the days before the period, whether or not it has ended.
+fn days_before(days: Days, today: Date) -> Option<Days> {
+    let until = days.until.map_or(today, |until| until.min(today));
+    Days {
+        until: Some(until),
+        ..days
+    }
+    .before()
+}
+
+/// Returns the bars for the days of the period on which runs started. If the first and the last day
+/// are both known, days without runs have bars too.
+fn scale(now: &[Placed<'_>], days: Days, today: Date) -> Option<Scale> {
+    let known = || {
+        now.iter()
+            .filter_map(|(_, moment)| Some(moment.as_ref()?.day))
+    };
+    let (first, last) = (known().min()?, known().max()?);
+    let until = days.until.unwrap_or(last.max(first)).min(today.max(last));
+    Some(Scale::new(
+        days.since.unwrap_or(first),
+        if days.since.is_some() { until } else { last },
+    ))
+}
+
+fn totals(runs: &[&Summary]) -> Totals {
+    let [mut tokens, mut cost, mut duration] = [TOKENS, COST, DURATION].map(Adding::new);
+    let shares = CostShares::of(runs.iter().copied());
+    let mut totals = Totals {
+        runs: runs.len(),
+        ..Totals::default()
+    };
+    for run in runs {
+        if let Some(result) = run.result() {
+            *totals.results.entry(result).or_default() += 1;
+        }
+        if let Some(passed) = tasks::passed(run) {
+            totals.judged += 1;
+            totals.passed += usize::from(passed);
+        }
+        // As in the run table, a run that is still being read has no final numbers.
+        if run.partial {
+            continue;
+        }
+        for sum in [&mut tokens, &mut cost, &mut duration] {
+            sum.add(run, &shares);
+        }
+    }
+    let [tokens, cost, duration] = [tokens, cost, duration].map(|sum| Measure::from(sum.total()));
+    Totals {
+        tokens,
+        cost,
+        duration_ms: duration,
+        ..totals
+    }
+}
+
+/// Returns the first line of a text, not longer than a name.
+fn first_line(text: &str) -> String {
+    let line = text.lines().map(str::trim).find(|line| !line.is_empty());
+    let line = line.unwrap_or_default();
+    match first_chars(line, MAX_NAME) {
+        Some(start) => format!("{start}…"),
+        None => line.to_owned(),
+    }
+}
+
+/// Finds the clearest change of a repeated task.
+fn change(
+    tasks: &[(&str, tasks::TaskRuns<'_>)],
+    day: &mut dyn FnMut(i64) -> Option<Date>,
+) -> Option<Finding> {
+    // Without times, the order of the runs is unknown.
+    let dated: Vec<(&str, tasks::TaskRuns<'_>)> = tasks
+        .iter()
+        .map(|(task, runs)| {
+            let runs = runs.iter().filter(|(run, _)| run.started.is_some());
+            (*task, runs.copied().collect())
+        })
+        .collect();
+    let results: Vec<Vec<bool>> = dated
+        .iter()
+        .map(|(_, runs)| runs.iter().map(|(_, passed)| *passed).collect())
+        .collect();
+    let point = change_point::find(&results)?;
+    let (task, runs) = dated.get(point.task)?;
+    let (before, after) = runs.split_at_checked(point.at)?;
+    let passed = |runs: &[(&Summary, bool)]| runs.iter().filter(|(_, passed)| *passed).count();
+    let since = day(after.first()?.0.started?)?;
+    Some(Finding::ChangePoint {
+        task: first_line(task),
+        query: tasks::query(task),
+        since: since.to_string(),
+        passed: passed(after),
+        runs: after.len(),
+        passed_before: passed(before),
+        runs_before: before.len(),
+        p: point.p,
+    })
+}
+
+/// Returns the change of the cost, if it's large and both periods have enough runs.
+fn costs(now: &Totals, before: Option<&Totals>, projects: &[ProjectRow]) -> Option<Finding> {
+    /// Changes by less than a quarter happen every week.
+    const LARGE: f64 = 1.25;
+    let before = before?;
+    let enough = now.cost.runs.min(before.cost.runs) >= trend::FEW;
+    let (cost, was) = (now.cost.sum?, before.cost.sum?);
+    let is_large = was > 0.0 && cost > 0.0 && (cost / was >= LARGE || was / cost >= LARGE);
+    if !enough || !is_large {
+        return None;
+    }
+    let change = |row: &ProjectRow| row.cost.unwrap_or(0.0) - row.cost_before.unwrap_or(0.0);
+    let sign = if cost > was { 1.0 } else { -1.0 };
+    let most = projects
+        .iter()
+        .max_by(|a, b| (change(a) * sign).total_cmp(&(change(b) * sign)));
+    Some(Finding::Cost {
+        before: was,
+        project: most.and_then(|row| row.name.clone()),
+        change: most.map_or(0.0, change),
+    })
+}
+
+/// The runs of a report.
+struct Report<'a> {
+    now: Vec<Placed<'a>>,
+    /// The runs of `now`.
+    runs: Vec<&'a Summary>,
+    before: Vec<&'a Summary>,
+    is_compared: bool,
+    scale: Option<Scale>,
+    limit: usize,
+}
+
+impl Report<'_> {
+    fn unit(&self) -> Unit {
+        self.scale.as_ref().map_or(Unit::Day, |scale| scale.unit)
+    }
+
+    /// Returns the bar of a run.
+    fn bar(&self, moment: Option<Moment>) -> Option<usize> {
+        self.scale.as_ref()?.bar(moment?.day)
+    }
+
+    fn shares_now(&self) -> CostShares<'_> {
+        CostShares::of(self.now.iter().map(|(run, _)| *run))
+    }
+
+    fn number_of_bars(&self) -> usize {
+        self.scale.as_ref().map_or(0, |scale| scale.bars.len())
+    }
+
+    fn bars(&self) -> Vec<Bar> {
+        let days = self.scale.iter().flat_map(|scale| &scale.bars);
+        let mut bars: Vec<Bar> = days
+            .map(|(since, until)| Bar {
+                since: since.to_string(),
+                until: until.to_string(),
+                runs: 0,
+                results: BTreeMap::new(),
+            })
+            .collect();
+        for (run, moment) in &self.now {
+            let Some(bar) = self.bar(*moment).and_then(|at| bars.get_mut(at)) else {
+                continue;
+            };
+            bar.runs += 1;
+            if let Some(result) = run.result() {
+                *bar.results.entry(result).or_default() += 1;
+            }
+        }
+        bars
+    }
+
+    /// Returns the newest runs with such a result.
+    fn newest(&self, limit: usize, is_shown: impl Fn(Option<RunResult>) -> bool) -> Vec<RunLine> {
+        let mut runs: Vec<&Summary> = self
+            .runs
+            .iter()
+            .copied()
+            .filter(|run| is_shown(run.result()))
+            .collect();
+        let newest = |run: &&Summary| Reverse(run.started.or(run.updated));
+        if runs.len() > limit && limit > 0 {
+            runs.select_nth_unstable_by_key(limit - 1, newest);
+            runs.truncate(limit);
+        }
+        runs.sort_by(|a, b| newest(a).cmp(&newest(b)).then_with(|| a.key.cmp(&b.key)));
+        runs.into_iter().map(RunLine::of).collect()
+    }
+
+    /// Returns what all models used, and what each used.
+    fn models(&self) -> (ModelRow, Ranked<ModelRow>) {
+        let mut used: HashMap<&str, Used> = HashMap::new();
+        let mut before: HashMap<&str, Used> = HashMap::new();
+        let mut bars: HashMap<(&str, usize), ModelBar> = HashMap::new();
+        let mut all = Used::default();
+        let mut all_before = Used::default();
+        let mut all_bars = vec![ModelBar::default(); self.number_of_bars()];
+        let shares = self.shares_now();
+        for (n, (run, moment)) in self.now.iter().enumerate() {
+            let bar = self.bar(*moment);
+            for part in parts(run, shares.cost(run)) {
+                used.entry(part.model).or_default().add(&part, n + 1);
+                all.add(&part, n + 1);
+                let Some(bar) = bar else { continue };
+                bars.entry((part.model, bar))
+                    .or_default()
+                    .add(part.tokens(), part.cost());
+                if let Some(sum) = all_bars.get_mut(bar) {
+                    sum.add(part.tokens(), part.cost());
+                }
+            }
+        }
+        let shares = CostShares::of(self.before.iter().copied());
+        for (n, run) in self.before.iter().enumerate() {
+            for part in parts(run, shares.cost(run)) {
+                before.entry(part.model).or_default().add(&part, n + 1);
+                all_before.add(&part, n + 1);
+            }
+        }
+        let mut names: Vec<(&str, Used)> = used.into_iter().collect();
+        names.sort_by(|(a, used), (b, other)| by_cost(used, other).then_with(|| a.cmp(b)));
+        let Ranked { rows, left_out } = Ranked::new(names, self.limit);
+        let rows = rows
+            .into_iter()
+            .map(|(name, used)| ModelRow {
+                name: name.to_owned(),
+                used,
+                before: before.remove(name),
+                bars: (0..self.number_of_bars())
+                    .map(|bar| bars.get(&(name, bar)).copied().unwrap_or_default())
+                    .collect(),
+            })
+            .collect();
+        let all = ModelRow {
+            name: String::new(),
+            used: all,
+            before: self.is_compared.then_some(all_before),
+            bars: all_bars,
+        };
+        (all, Ranked { rows, left_out })
+    }
+
+    fn hours(&self) -> Vec<Vec<usize>> {
+        let mut hours = vec![vec![0; 24]; 7];
+        for moment in self.now.iter().filter_map(|(_, moment)| *moment) {
+            let day = moment.day.weekday().to_monday_zero_offset();
+            let day = usize::try_from(day).unwrap_or_default();
+            if let Some(count) = hours.get_mut(day).and_then(|day| day.get_mut(moment.hour)) {
+                *count += 1;
+            }
+        }
+        hours
+    }
+
+    fn stop_reasons(&self) -> Ranked<StopReason> {
+        fn word(run: &Summary) -> Option<&str> {
+            Some(STOP.recorded_text(run)).filter(|word| !word.is_empty())
+        }
+        let mut found: HashMap<Option<&str>, HashMap<Option<RunResult>, usize>> = HashMap::new();
+        let mut bars: HashMap<(Option<&str>, usize), usize> = HashMap::new();
+        for (run, moment) in &self.now {
+            let reason = word(run);
+            *found
+                .entry(reason)
+                .or_default()
+                .entry(run.result())
+                .or_default() += 1;
+            if let Some(bar) = self.bar(*moment) {
+                *bars.entry((reason, bar)).or_default() += 1;
+            }
+        }
+        let mut before: HashMap<Option<&str>, usize> = HashMap::new();
+        for run in &self.before {
+            *before.entry(word(run)).or_default() += 1;
+        }
+        let mut names: Vec<(Option<&str>, Option<RunResult>, usize)> = found
+            .into_iter()
+            .map(|(name, results)| {
+                let runs = results.values().sum();
+                let most = results
+                    .into_iter()
+                    .max_by_key(|(result, count)| (*count, Reverse(*result)));
+                (name, most.and_then(|(result, _)| result), runs)
+            })
+            .collect();
+        // The most frequent ones are shown, in the order of the results.
+        names.sort_by_key(|(name, _, runs)| (Reverse(*runs), *name));
+        let Ranked { mut rows, left_out } = Ranked::new(names, self.limit);
+        rows.sort_by_key(|(name, result, runs)| (result.is_none(), *result, Reverse(*runs), *name));
+        let rows = rows
+            .into_iter()
+            .map(|(name, result, runs)| StopReason {
+                name: name.map(str::to_owned),
+                result,
+                runs,
+                before: self
+                    .is_compared
+                    .then(|| before.get(&name).copied().unwrap_or_default()),
+                bars: (0..self.number_of_bars())
+                    .map(|bar| bars.get(&(name, bar)).copied().unwrap_or_default())
+                    .collect(),
+            })
+            .collect();
+        Ranked { rows, left_out }
+    }
+
+    fn tools(&self) -> Ranked<ToolRow> {
+        let mut found: HashMap<&str, (usize, BTreeMap<RunResult, usize>)> = HashMap::new();
+        for run in &self.runs {
+            let result = run.result();
+            for tool in &run.tools {
+                let (runs, results) = found.entry(tool).or_default();
+                *runs += 1;
+                if let Some(result) = result {
+                    *results.entry(result).or_default() += 1;
+                }
+            }
+        }
+        let mut rows: Vec<ToolRow> = found
+            .into_iter()
+            .map(|(name, (runs, results))| ToolRow {
+                name: name.to_owned(),
+                runs,
+                results,
+            })
+            .collect();
+        rows.sort_by(|a, b| (Reverse(a.runs), &a.name).cmp(&(Reverse(b.runs), &b.name)));
+        Ranked::new(rows, self.limit)
+    }
+
+    fn projects(&self) -> Vec<ProjectRow> {
+        let mut found: BTreeMap<Option<&str>, ProjectRow> = BTreeMap::new();
+        let shares = CostShares::of(self.runs.iter().copied());
+        let shares_before = CostShares::of(self.before.iter().copied());
+        for run in &self.runs {
+            let name = run.project.as_deref().filter(|name| !name.is_empty());
+            let row = found.entry(name).or_insert_with(|| ProjectRow {
+                name: name.map(str::to_owned),
+                runs: 0,
+                results: BTreeMap::new(),
+                tokens: None,
+                cost: None,
+                cost_is_estimated: false,
+                cost_before: None,
+                runs_before: 0,
+            });
+            row.runs += 1;
+            if let Some(result) = run.result() {
+                *row.results.entry(result).or_default() += 1;
+            }
+            if run.partial {
+                continue;
+            }
+            if let Some(tokens) = run.tokens {
+                let sum = row.tokens.get_or_insert_default();
+                *sum = sum.saturating_add(tokens);
+            }
+            let cost = Measure::of_cost(run, &shares);
+            if let Some((cost, is_estimate)) = cost {
+                *row.cost.get_or_insert_default() += cost;
+                row.cost_is_estimated |= is_estimate;
+            }
+        }
+        for run in &self.before {
+            let name = run.project.as_deref().filter(|name| !name.is_empty());
+            let Some(row) = found.get_mut(&name) else {
+                continue;
+            };
+            row.runs_before += 1;
+            let cost = Measure::of_cost(run, &shares_before).filter(|_| !run.partial);
+            if let Some((cost, _)) = cost {
+                *row.cost_before.get_or_insert_default() += cost;
+            }
+        }
+        let mut rows: Vec<ProjectRow> = found.into_values().collect();
+        let cost = |row: &ProjectRow| row.cost.unwrap_or(0.0);
+        rows.sort_by(|a, b| {
+            cost(b)
+                .total_cmp(&cost(a))
+                .then(b.tokens.cmp(&a.tokens))
+                .then(b.runs.cmp(&a.runs))
+        });
+        rows
+    }
+}
+
+impl Measure {
+    /// Returns what a run counts in a sum of costs, and whether it's an estimate.
+    fn of_cost(run: &Summary, shares: &CostShares<'_>) -> Option<(f64, bool)> {
+        let amount = super::select::Amount::of(COST, run, shares)?;
+        Some((amount.number, amount.is_estimate))
+    }
+}
+
+impl ModelBar {
+    fn add(&mut self, tokens: u64, cost: Option<f64>) {
+        self.tokens = self.tokens.saturating_add(tokens);
+        if let Some(cost) = cost {
+            *self.cost.get_or_insert_default() += cost;
+        }
+    }
+}
+
+impl RunLine {
+    fn of(run: &Summary) -> Self {
+        let cost = Measure::of_cost(run, &CostShares::default());
+        let text = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
+        Self {
+            key: run.key.to_string(),
+            title: first_line(run.title()),
+            result: run.result(),
+            verdict: run.verdict.sentence.to_string(),
+            stop_reason: text(STOP.recorded_text(run)),
+            project: run.project.clone(),
+            model: text(MODEL.recorded_text(run)),
+            steps: run.steps_known(),
+            tokens: run.tokens,
+            cost: cost.map(|(cost, _)| cost),
+            cost_is_estimated: cost.is_some_and(|(_, is_estimate)| is_estimate),
+            duration_ms: run.duration_ms,
+            started: run.started,
+        }
+    }
+}

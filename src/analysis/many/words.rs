@@ -1,0 +1,427 @@
+//! Words an overview, for pages, the terminal and the JSON.
+
+use jiff::civil::Date;
+
+use super::{Finding, Measure, Overview, TROUBLE, Totals, amounts, counts, relative};
+use crate::analysis::format::{self, MISSING, count, counted};
+use crate::analysis::run_result::RunResult;
+
+/// A number of the totals: its name, the sum, how it changed, and what else there is to say.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fact {
+    /// What is counted.
+    pub name: &'static str,
+    /// The sum.
+    pub sum: String,
+    /// The change against the period before, or the size of the sample.
+    pub change: String,
+    /// The line below.
+    pub more: String,
+}
+
+impl Overview {
+    /// Returns whether there are enough runs for charts.
+    pub fn has_charts(&self) -> bool {
+        self.totals.runs >= super::MIN_CHARTED
+    }
+
+    /// Returns whether any run records when it started.
+    pub fn has_times(&self) -> bool {
+        !self.bars.is_empty()
+    }
+
+    /// Returns the finding as the name that it's about and the rest of the sentence.
+    pub fn sentence_parts(&self) -> (Option<&str>, String) {
+        match &self.finding {
+            Finding::ChangePoint {
+                task,
+                since,
+                passed,
+                runs,
+                passed_before,
+                runs_before,
+                ..
+            } => (
+                Some(task),
+                format!(
+                    " has passed {passed} of {} since {}; before that, {passed_before} of {runs_before}.",
+                    counted(*runs, "run"),
+                    self.day_words(since),
+                ),
+            ),
+            Finding::Cost { .. } => (None, self.cost_sentence().unwrap_or_default()),
+            Finding::Totals => (None, self.totals_sentence()),
+        }
+    }
+
+    pub(super) fn sentence(&self) -> String {
+        match self.sentence_parts() {
+            (Some(name), rest) => format!("{name}{rest}"),
+            (None, sentence) => sentence,
+        }
+    }
+
+    /// Returns further sentences: what the finding doesn't say.
+    pub fn details(&self) -> Vec<String> {
+        let mut details = Vec::new();
+        if self.totals.runs > 0 && !self.has_times() {
+            details.push(
+                "These runs don't record when they started, so there are no charts by day and no changes."
+                    .to_owned(),
+            );
+        }
+        if !matches!(self.finding, Finding::Cost { .. }) {
+            details.extend(self.cost_change());
+        }
+        if !matches!(self.finding, Finding::Totals) && self.has_charts() {
+            details.push(self.totals_sentence());
+        }
+        if self.totals.runs > 0 && !self.has_charts() && self.has_times() {
+            let least = super::MIN_CHARTED;
+            details.push(format!("Charts begin at {least} runs."));
+        }
+        details
+    }
+
+    /// Words the period: ` today`, ` in 30 days`, ` from 27 Oct to 25 Nov`. Empty for all time.
+    pub fn period(&self) -> String {
+        match (self.days.since, self.days.until) {
+            (None, None) => String::new(),
+            (Some(since), Some(until)) if since == until && until == self.today => {
+                " today".to_owned()
+            }
+            (Some(since), Some(until)) if since == until => {
+                format!(" on {}", self.words_of(since))
+            }
+            (Some(since), Some(until)) if until == self.today => {
+                let days = since.until(until).map_or(0, |span| span.get_days()) + 1;
+                format!(" in {days} days")
+            }
+            (Some(since), Some(until)) => {
+                format!(" from {} to {}", self.words_of(since), self.words_of(until))
+            }
+            (Some(since), None) => format!(" since {}", self.words_of(since)),
+            (None, Some(until)) => format!(" until {}", self.words_of(until)),
+        }
+    }
+
+    /// Words the days for a heading: `27 Oct – 25 Nov 2026`, `all time`.
+    pub fn heading(&self) -> String {
+        let whole = |day: Date| day.strftime("%-d %b %Y").to_string();
+        match (self.days.since, self.days.until) {
+            (None, None) => "all time".to_owned(),
+            (Some(since), Some(until)) if since == until => whole(since),
+            (Some(since), Some(until)) if since.year() == until.year() => {
+                format!("{} – {}", since.strftime("%-d %b"), whole(until))
+            }
+            (Some(since), Some(until)) => format!("{} – {}", whole(since), whole(until)),
+            (Some(since), None) => format!("since {}", whole(since)),
+            (None, Some(until)) => format!("until {}", whole(until)),
+        }
+    }
+
+    /// Words a day, `YYYY-MM-DD`: `17 Nov`, with the year if it isn't the current one.
+    pub fn day_words(&self, day: &str) -> String {
+        day.parse()
+            .map_or_else(|_| day.to_owned(), |day| self.words_of(day))
+    }
+
+    fn words_of(&self, day: Date) -> String {
+        let format = match day.year() == self.today.year() {
+            true => "%-d %b",
+            false => "%-d %b %Y",
+        };
+        day.strftime(format).to_string()
+    }
+
+    /// Words how the cost changed: `Cost rose 67%`.
+    fn cost_change(&self) -> Option<String> {
+        let before = self.before.as_ref()?;
+        let (now, was) = (self.totals.cost.sum?, before.cost.sum?);
+        if before.cost.runs < super::trend::FEW || was <= 0.0 {
+            return None;
+        }
+        let change = relative(now, was)?;
+        Some(match change.strip_prefix(['+', '\u{2212}']) {
+            Some(percent) if now > was => format!("Cost rose {percent}."),
+            Some(percent) => format!("Cost fell {percent}."),
+            None if change == "±0%" => return None,
+            None => format!("Cost rose {change}."),
+        })
+    }
+
+    fn cost_sentence(&self) -> Option<String> {
+        let Finding::Cost {
+            project, change, ..
+        } = &self.finding
+        else {
+            return None;
+        };
+        let first = self.cost_change()?;
+        let first = first.trim_end_matches('.');
+        let to = self.totals.cost.cost();
+        let project = project.as_deref().filter(|_| change.abs() > 0.0);
+        let by = project.map(|project| {
+            let mark = if self.totals.cost.is_estimated {
+                "≈"
+            } else {
+                ""
+            };
+            let size = format::usd(change.abs());
+            let verb = if *change > 0.0 { "added" } else { "saved" };
+            let name = format::visible_line(last_part(project)).into_owned();
+            format!("; {name} {verb} {mark}{size}")
+        });
+        Some(format!("{first} to {to}{}.", by.unwrap_or_default()))
+    }
+
+    fn totals_sentence(&self) -> String {
+        let totals = &self.totals;
+        let runs = counted(totals.runs, "run");
+        let period = self.period();
+        if totals.runs == 0 {
+            return format!("No runs{period}.");
+        }
+        if !self.has_charts() {
+            let results: Vec<String> = totals
+                .results
+                .iter()
+                .map(|(result, number)| format!("{} {}", count(*number as u64), result.as_str()))
+                .chain(totals.unfinished_words())
+                .collect();
+            return format!("{runs}{period}: {}.", results.join(", "));
+        }
+        let of = |result| totals.results.get(&result).copied().unwrap_or_default();
+        let good = of(RunResult::Success) + of(RunResult::Finished);
+        let open = of(RunResult::Unknown) + totals.unfinished();
+        // A share of what is known would read like a share of all.
+        match open * 2 > totals.runs {
+            true => format!("{runs}{period}. How most of them ended is unknown."),
+            false => format!(
+                "{runs}{period}: {} finished or passed.",
+                format::percent(good as u64, totals.runs as u64)
+            ),
+        }
+    }
+
+    /// Returns the totals in words, each with its change.
+    pub fn facts(&self) -> Vec<Fact> {
+        let (now, before) = (&self.totals, self.before.as_ref());
+        let runs_before = before.map_or(0, |before| before.runs);
+        let change = |of: fn(&Totals) -> &Measure, words: fn(f64) -> String| {
+            let before = of(before?);
+            let change = amounts(of(now).sum?, before.sum?, before.runs, words);
+            change
+        };
+        let per_run = |measure: &Measure, words: fn(f64) -> String| {
+            let median = measure
+                .median
+                .map(|median| format!("median {}", words(median)));
+            let missing = now.runs.saturating_sub(measure.runs);
+            let missing = (missing > 0 && measure.runs > 0)
+                .then(|| format!("not recorded by {}", count(missing as u64)));
+            joined(median.into_iter().chain(missing))
+        };
+        let repeated = match self.repeated_tasks {
+            0 => "no task was run twice".to_owned(),
+            tasks => format!(
+                "{} {}",
+                count(tasks as u64),
+                if tasks == 1 {
+                    "repeated task"
+                } else {
+                    "repeated tasks"
+                }
+            ),
+        };
+        let shared = self.shared_tasks.map(|shared| {
+            let percent = |rate: f64| format::percent((rate * 1e6).round() as u64, 1_000_000);
+            format!(
+                "{} in both periods: {} → {}",
+                counted(shared.tasks, "task"),
+                percent(shared.rate_before),
+                percent(shared.rate)
+            )
+        });
+        vec![
+            Fact {
+                name: "Runs",
+                sum: count(now.runs as u64),
+                change: before
+                    .and_then(|_| counts(now.runs, runs_before))
+                    .unwrap_or_default(),
+                more: repeated,
+            },
+            Fact {
+                name: "Passed",
+                sum: match now.judged {
+                    0 => "unknown".to_owned(),
+                    judged => format::percent(now.passed as u64, judged as u64),
+                },
+                change: match now.judged {
+                    0 => String::new(),
+                    judged => format!(
+                        "{} of {} recorded",
+                        count(now.passed as u64),
+                        count(judged as u64)
+                    ),
+                },
+                more: match now.judged {
+                    0 => "no run records whether it passed".to_owned(),
+                    _ => shared.unwrap_or_default(),
+                },
+            },
+            Fact {
+                name: "Tokens",
+                sum: now.tokens.tokens(),
+                change: change(|totals| &totals.tokens, tokens).unwrap_or_default(),
+                more: per_run(&now.tokens, tokens),
+            },
+            Fact {
+                name: "Cost",
+                sum: now.cost.cost(),
+                change: change(|totals| &totals.cost, format::usd).unwrap_or_default(),
+                more: per_run(&now.cost, format::usd),
+            },
+            Fact {
+                name: "Time",
+                sum: now.duration_ms.time(),
+                change: change(|totals| &totals.duration_ms, format::millis).unwrap_or_default(),
+                more: per_run(&now.duration_ms, format::millis),
+            },
+        ]
+    }
+
+    /// Returns the busiest hour of the week: the day from Monday, the hour, and the number of runs.
+    pub fn busiest(&self) -> Option<(usize, usize, usize)> {
+        let all = self.hours.iter().enumerate().flat_map(|(day, hours)| {
+            let hours = hours.iter().enumerate();
+            hours.map(move |(hour, runs)| (day, hour, *runs))
+        });
+        all.max_by_key(|(day, hour, runs)| (*runs, std::cmp::Reverse((*day, *hour))))
+            .filter(|(.., runs)| *runs > 0)
+    }
+
+    /// States what the numbers don't count, and what changes compare with.
+    pub fn notes(&self) -> Vec<String> {
+        let mut notes = Vec::new();
+        if let (Some(_), Some(since), Some(before)) = (
+            self.before.as_ref(),
+            self.days.since,
+            super::days_before(self.days, self.today),
+        ) {
+            let first = before.since.unwrap_or(since);
+            let last = before.until.unwrap_or(since);
+            let is_open = self.days.until.is_none_or(|until| until >= self.today);
+            let cut = if is_open {
+                ", up to the same time of day"
+            } else {
+                ""
+            };
+            notes.push(format!(
+                "Changes compare with {} – {}{cut}.",
+                self.words_of(first),
+                self.words_of(last)
+            ));
+        }
+        match self.duplicates {
+            0 => {}
+            1 => notes.push("1 duplicate isn't counted.".to_owned()),
+            copies => notes.push(format!(
+                "{} duplicates aren't counted.",
+                count(copies as u64)
+            )),
+        }
+        if self.runs_without_time > 0 {
+            notes.push(format!(
+                "{} left out: the start isn't recorded.",
+                counted(self.runs_without_time, "run")
+            ));
+        }
+        let unpriced = self.all_models.used.runs_without_cost;
+        if unpriced > 0 {
+            notes.push(format!(
+                "{} without a known price. Add prices with --prices FILE.",
+                counted(unpriced, "run")
+            ));
+        }
+        notes
+    }
+}
+
+impl Totals {
+    /// Returns the number of runs that may still be running or are still being read.
+    pub fn unfinished(&self) -> usize {
+        self.runs
+            .saturating_sub(self.results.values().sum::<usize>())
+    }
+
+    fn unfinished_words(&self) -> Option<String> {
+        let number = self.unfinished();
+        (number > 0).then(|| format!("{} not finished", count(number as u64)))
+    }
+
+    /// Returns the number of runs that ended with trouble.
+    pub fn trouble(&self) -> usize {
+        TROUBLE
+            .iter()
+            .filter_map(|result| self.results.get(result))
+            .sum()
+    }
+}
+
+impl Measure {
+    /// Words a number of tokens: `≥739.0M`.
+    pub fn tokens(&self) -> String {
+        self.sum.map_or_else(
+            || "unknown".to_owned(),
+            |sum| {
+                let mark = format::bound(self.is_lower_bound, self.is_estimated);
+                format!("{mark}{}", tokens(sum))
+            },
+        )
+    }
+
+    /// Words an amount of money: `≈$439.32`.
+    pub fn cost(&self) -> String {
+        self.sum.map_or_else(
+            || "unknown".to_owned(),
+            |sum| cost_words(Some(sum), self.is_estimated, self.is_lower_bound),
+        )
+    }
+
+    /// Words a time: `74 h 08 min`.
+    pub fn time(&self) -> String {
+        self.sum.map_or_else(
+            || "unknown".to_owned(),
+            |sum| {
+                let mark = format::bound(self.is_lower_bound, false);
+                format!("{mark}{}", format::millis(sum))
+            },
+        )
+    }
+}
+
+/// Words an amount of money with its marks.
+pub fn cost_words(cost: Option<f64>, is_estimated: bool, is_lower_bound: bool) -> String {
+    let Some(cost) = cost else {
+        return MISSING.to_owned();
+    };
+    let mark = format::bound(is_lower_bound, is_estimated);
+    format!("{mark}{}", format::usd(cost))
+}
+
+/// Returns the last component of a path.
+pub fn last_part(path: &str) -> &str {
+    let trimmed = path.trim_end_matches(['/', '\\']);
+    let name = trimmed.rsplit(['/', '\\']).next().unwrap_or_default();
+    if name.is_empty() { path } else { name }
+}
+
+fn tokens(number: f64) -> String {
+    format::tokens(number.round() as u64)
+}
+
+fn joined(parts: impl Iterator<Item = String>) -> String {
+    parts.collect::<Vec<_>>().join(" · ")
+}

@@ -1,0 +1,308 @@
+//! `board experiment`: compares two sets of runs, and checks a condition on the difference.
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+
+use super::command::{Done, cut, write_json};
+use super::config::Settings;
+use super::look::{Ink, Look};
+use super::{serve, sessions};
+use crate::analysis::experiment::{
+    By, Condition, Experiment, Finding, MeasureGroup, Question, Rule, Set, experiment, tasks_digits,
+};
+use crate::analysis::format::{capitalised, visible_line};
+use crate::analysis::query::{Clock, Query};
+use crate::analysis::summary::Summary;
+use crate::error::{Error, Kind};
+use crate::live::Library;
+
+/// The width of a line of names.
+const WIDTH: usize = 78;
+/// The most names of tasks that are listed for a side.
+const MAX_NAMES: usize = 20;
+/// The most characters of a measure's name.
+const MAX_LABEL: usize = 24;
+/// The exit code if the condition holds.
+const HOLDS: u8 = 1;
+/// The exit code if it can't be decided whether the condition holds.
+const UNDECIDED: u8 = 3;
+
+/// Compare two sets of runs: which solves more tasks, at what cost
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Runs of the same task are paired. A difference is called clear if p < 0.05; all p-values but that of the success are corrected for the number of measures.
+Conditions: MEASURE, MEASURE.low or MEASURE.high (the ends of the 95% interval), then <, <=, > or >=, then a number.
+  'success.high < 0' (tasks; with % of tasks)  'tests.low < -0.05' (a critic's score)  'cost > 10%'
+  Measures: success, pass_once, pass_always, the names of critics, steps, failed_steps, tokens, cost, time
+Exit codes: 0 the condition doesn't hold or there is none, 1 it holds, 2 usage error, 3 it can't be decided or the runs can't be read"
+)]
+pub(super) struct Args {
+    /// The first set: a query, as in `board list`
+    #[arg(allow_hyphen_values = true)]
+    a: String,
+    /// The second set
+    #[arg(allow_hyphen_values = true)]
+    b: String,
+    /// Directories to search, up to 8 levels deep [default: the roots in the settings, else ./runs]
+    #[arg(value_name = "ROOT")]
+    roots: Vec<PathBuf>,
+    /// Also search this user's Claude Code, Codex, Gemini CLI and Qwen Code sessions
+    #[arg(long)]
+    sessions: bool,
+    /// Which runs belong together: those of the same task, or nothing
+    #[arg(long, value_name = "task|nothing", default_value = "task")]
+    by: By,
+    /// What counts as a success: recorded, finished, or a critic's last score such as 'tests>=1'
+    #[arg(long, value_name = "RULE", default_value = "recorded")]
+    success: Rule,
+    /// Exit with 1 if this condition holds, such as 'success.high < 0' or 'cost > 10%'
+    #[arg(long, value_name = "CONDITION", allow_hyphen_values = true)]
+    fail_if: Option<Condition>,
+    /// Print only the verdict and the condition
+    #[arg(long, short, conflicts_with = "json")]
+    quiet: bool,
+    /// Print one JSON document
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    settings: Settings,
+}
+
+pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
+    let clock = Clock::at(look.now, &look.zone);
+    let (a, b) = (query(&args.a, &clock)?, query(&args.b, &clock)?);
+    let config = args.settings.read()?;
+    let (roots, _) = serve::roots(&args.roots, args.sessions, &config, sessions::places())?;
+    for root in &roots {
+        super::stores::refuse(root)?;
+    }
+    let library = Library::load_with(roots, config.prices);
+    let faults = library.status().roots.into_iter();
+    if let Some((root, fault)) = faults
+        .filter_map(|root| Some((root.path, root.fault?)))
+        .next()
+    {
+        let what = format!("no runs in {}: {fault}", root.display());
+        return Err(Error::new(Kind::NotFound, what)
+            .hint("pass the directory after both queries: board experiment A B DIR")
+            .into());
+    }
+    let (runs, _) = library.listed(false);
+    let runs: Vec<_> = runs.iter().map(|run| run.summary()).collect();
+    let matching = |query: &Query| -> Vec<&Summary> {
+        let runs = runs.iter().map(AsRef::as_ref);
+        runs.filter(|run: &&Summary| query.matches(*run)).collect()
+    };
+    let question = Question {
+        a: args.a.clone(),
+        b: args.b.clone(),
+        by: args.by,
+        success: args.success.clone(),
+    };
+    let mut answer = experiment(&matching(&a), &matching(&b), &question);
+    if let Some(condition) = &args.fail_if {
+        let decision = condition.decide(&answer).map_err(|why| {
+            Error::new(Kind::Usage, format!("--fail-if: {why}"))
+                .hint("`board experiment --help` explains conditions")
+        })?;
+        answer.condition = Some(decision);
+    }
+    if args.json {
+        write_json(out, &answer)?;
+    } else {
+        write_text(&answer, args.quiet, look, out)?;
+    }
+    Ok(match answer.condition.map(|decision| decision.holds) {
+        None | Some(Some(false)) => 0,
+        Some(Some(true)) => HOLDS,
+        Some(None) => UNDECIDED,
+    })
+}
+
+/// Parses a query. A term that isn't understood would select other runs than meant.
+fn query(text: &str, clock: &Clock) -> Result<Query, Error> {
+    if text.starts_with("--") {
+        let error = Error::new(Kind::Usage, format!("unknown option {text}"));
+        return Err(error.hint("`board experiment --help` shows the options"));
+    }
+    super::command::query_at(text, clock)
+}
+
+fn write_text(
+    answer: &Experiment,
+    quiet: bool,
+    look: &Look,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let verdict = visible_line(&answer.verdict);
+    writeln!(out, "{}", look.paint(Ink::Heading, &verdict))?;
+    if !quiet {
+        if answer.finding != Finding::Empty {
+            writeln!(out)?;
+            write_measures(answer, look, out)?;
+            write_flips(answer, out)?;
+        }
+        write_notes(answer, look, out)?;
+    }
+    if let Some(decision) = &answer.condition {
+        let word = match decision.holds {
+            Some(true) => "fail",
+            Some(false) => "ok",
+            None => "undecided",
+        };
+        writeln!(out, "{word}: {}", visible_line(&decision.why))?;
+    }
+    Ok(())
+}
+
+/// Prints the table of measures.
+fn write_measures(answer: &Experiment, look: &Look, out: &mut dyn Write) -> io::Result<()> {
+    let heads = ["", "A", "B", "B − A", "95% interval", "p", ""];
+    let mut rows: Vec<[String; 7]> = Vec::new();
+    for measure in &answer.measures {
+        let tasks = answer.certainty.paired && measure.name == "success";
+        let amount = |value: Option<f64>| match value {
+            Some(share) if tasks => tasks_digits(share * measure.tasks as f64),
+            value => measure.amount(value),
+        };
+        let label = match measure.group {
+            MeasureGroup::Success if tasks => {
+                format!(
+                    "{}, of {}",
+                    capitalised(answer.solved_word()),
+                    measure.tasks
+                )
+            }
+            MeasureGroup::Success if !answer.certainty.paired => {
+                format!("{}, in points", measure.label)
+            }
+            MeasureGroup::Success => {
+                let label = measure.label.replace("at least once", "once");
+                label.replace("every time", "always")
+            }
+            MeasureGroup::Scores => measure.label.clone(),
+            MeasureGroup::Spent => measure.label.replace(" per run", ""),
+        };
+        rows.push([
+            cut(&visible_line(&label), MAX_LABEL),
+            amount(measure.a),
+            amount(measure.b),
+            measure.difference_words(),
+            measure.interval(),
+            measure.p_words(),
+            measure.reading(),
+        ]);
+    }
+    let width = |at: usize| {
+        let cells = rows.iter().filter_map(|row| row.get(at));
+        let widths = cells.map(|cell| cell.chars().count());
+        let head = heads.get(at).map_or(0, |head| head.chars().count());
+        widths.chain([head]).max().unwrap_or_default()
+    };
+    let widths: Vec<usize> = (0..heads.len()).map(width).collect();
+    let line = |cells: &[String]| {
+        let cell = |(at, cell): (usize, &String)| {
+            let width = widths.get(at).copied().unwrap_or_default();
+            if at == 0 || at + 1 == heads.len() {
+                format!("{cell:<width$}")
+            } else {
+                format!("{cell:>width$}")
+            }
+        };
+        let cells: Vec<String> = cells.iter().enumerate().map(cell).collect();
+        cells.join("  ").trim_end().to_owned()
+    };
+    let head = line(&heads.map(str::to_owned));
+    writeln!(out, "{}", look.paint(Ink::Dim, &head))?;
+    for row in &rows {
+        writeln!(out, "{}", line(row))?;
+    }
+    Ok(())
+}
+
+/// Prints the tasks that only one side solved.
+fn write_flips(answer: &Experiment, out: &mut dyn Write) -> io::Result<()> {
+    let lists = [Set::B, Set::A].map(|set| {
+        let names = answer
+            .only(set)
+            .map(|row| cut(&visible_line(&row.name), 40));
+        (set, names.collect::<Vec<String>>())
+    });
+    if lists.iter().all(|(_, names)| names.is_empty()) {
+        return Ok(());
+    }
+    writeln!(out)?;
+    let word = answer.solved_word();
+    let heads = lists.iter().map(|(set, _)| {
+        let all = answer.only_count(*set);
+        format!("Only {} {word} {all}:  ", set.letter())
+    });
+    let heads: Vec<String> = heads.collect();
+    let indent = heads.iter().map(|head| head.chars().count()).max();
+    let indent = indent.unwrap_or_default();
+    for ((set, names), head) in lists.iter().zip(heads) {
+        let mut line = format!("{head:<indent$}");
+        if names.is_empty() {
+            writeln!(out, "{}", line.replace(":  ", "").trim_end())?;
+            continue;
+        }
+        let more = answer.only_count(*set).saturating_sub(MAX_NAMES);
+        let shown = names.iter().take(MAX_NAMES).cloned();
+        let words: Vec<String> = shown
+            .chain((more > 0).then(|| format!("and {more} more")))
+            .collect();
+        let mut is_first = true;
+        for (at, word) in words.iter().enumerate() {
+            let comma = if at + 1 < words.len() { "," } else { "" };
+            let length = line.chars().count() + word.chars().count() + comma.len();
+            if !is_first && length > WIDTH {
+                writeln!(out, "{}", line.trim_end())?;
+                line = " ".repeat(indent);
+            }
+            line.push_str(word);
+            line.push_str(comma);
+            line.push(' ');
+            is_first = false;
+        }
+        writeln!(out, "{}", line.trim_end())?;
+    }
+    Ok(())
+}
+
+/// Prints how the sets were compared, what wasn't, and what differs.
+fn write_notes(answer: &Experiment, look: &Look, out: &mut dyn Write) -> io::Result<()> {
+    let mut notes = answer.details.clone();
+    if answer.certainty.corrected > 0 {
+        notes.push(format!(
+            "p below the first row: corrected (Holm, {} measures). Intervals: not corrected.",
+            answer.certainty.corrected
+        ));
+    }
+    for setting in answer.differing() {
+        notes.push(format!(
+            "Differs: {}. A: {}. B: {}.",
+            setting.name,
+            cut(&setting.words(Set::A), 80),
+            cut(&setting.words(Set::B), 80)
+        ));
+    }
+    let (_, same) = answer.settings_words();
+    if !same.is_empty() {
+        notes.push(format!("Same: {same}."));
+    }
+    if answer.finding == Finding::Unknown {
+        for option in &answer.other_rules {
+            notes.push(format!(
+                "--success '{}' is known for {} runs.",
+                option.rule, option.known
+            ));
+        }
+    }
+    if !notes.is_empty() {
+        writeln!(out)?;
+    }
+    for note in notes {
+        writeln!(out, "{}", look.paint(Ink::Dim, &visible_line(&note)))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,233 @@
+//! `board failures`: prints what fails again and again, how many runs it ended, and what happened
+//! next.
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+
+use super::command::{Done, cut, query, write_json};
+use super::config::Settings;
+use super::look::{Ink, Look};
+use super::{serve, sessions};
+use crate::analysis::failures::{Failure, Failures, failures};
+use crate::analysis::format::{self, MISSING, age, count, visible_line};
+use crate::analysis::summary::Summary;
+use crate::error::{Error, Kind};
+use crate::live::Library;
+
+/// The most characters of a message in the table.
+const MAX_MESSAGE: usize = 60;
+/// The most characters of the name of a tool.
+const MAX_PLACE: usize = 18;
+/// The rows by default.
+const DEFAULT_LIMIT: usize = 30;
+
+/// List what fails again and again: by message and tool, with the runs that it ended
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Numbers, paths, quoted texts, addresses, ids and times are folded before messages are compared. Runs with a failure: board list ROOT failure:ID"
+)]
+pub(super) struct Args {
+    /// Directories to search, up to 8 levels deep [default: the roots in the settings, else ./runs]
+    #[arg(value_name = "ROOT")]
+    roots: Vec<PathBuf>,
+    /// Also count this user's Claude Code, Codex, Gemini CLI and Qwen Code sessions
+    #[arg(long)]
+    sessions: bool,
+    /// Count only matching runs, as in `board list`
+    #[arg(long, value_name = "QUERY", allow_hyphen_values = true)]
+    query: Option<String>,
+    /// Print at most this many failures [default: 30, with --json all]
+    #[arg(long, value_name = "N")]
+    limit: Option<usize>,
+    /// Print one failure with its runs
+    #[arg(long, value_name = "ID", conflicts_with = "limit")]
+    show: Option<String>,
+    /// Print one JSON document
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    settings: Settings,
+}
+
+pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
+    let config = args.settings.read()?;
+    let (roots, _) = serve::roots(&args.roots, args.sessions, &config, sessions::places())?;
+    for root in &roots {
+        super::stores::refuse(root)?;
+    }
+    let library = Library::load_with(roots, config.prices);
+    let faults = library.status().roots.into_iter();
+    if let Some((root, fault)) = faults
+        .filter_map(|root| Some((root.path, root.fault?)))
+        .next()
+    {
+        let what = format!("no runs in {}: {fault}", root.display());
+        return Err(Error::new(Kind::NotFound, what)
+            .hint("pass a directory that contains runs, or --sessions: board failures DIR")
+            .into());
+    }
+    let query = query(args.query.as_deref().unwrap_or_default(), look)?;
+    let (runs, _) = library.listed(false);
+    let runs: Vec<_> = runs.iter().map(|run| run.summary()).collect();
+    let chosen = runs.iter().map(AsRef::as_ref);
+    let report = failures(
+        chosen.filter(|run: &&Summary| query.matches(*run)),
+        look.now,
+        &look.zone,
+    );
+    if let Some(id) = &args.show {
+        let Some(one) = report.failures.iter().find(|failure| failure.id == *id) else {
+            let what = format!("no failure has the id {id}");
+            return Err(Error::new(Kind::NotFound, what)
+                .hint("board failures lists the ids")
+                .into());
+        };
+        if args.json {
+            write_json(out, one)?;
+        } else {
+            write_one(one, look, out)?;
+        }
+        return Ok(0);
+    }
+    let limit = args
+        .limit
+        .unwrap_or(if args.json { usize::MAX } else { DEFAULT_LIMIT });
+    let report = report.limited(limit);
+    if args.json {
+        write_json(out, &report)?;
+    } else {
+        write_table(&report, look, out)?;
+    }
+    Ok(0)
+}
+
+fn seen(at: Option<i64>, look: &Look) -> String {
+    at.map_or(MISSING.to_owned(), |at| age(at, look.now, &look.zone))
+}
+
+fn write_table(report: &Failures, look: &Look, out: &mut dyn Write) -> io::Result<()> {
+    if report.failures.is_empty() {
+        writeln!(
+            out,
+            "No failures in {}.",
+            format::counted(report.runs, "run")
+        )?;
+        return notes(report, look, out);
+    }
+    const HEADS: [&str; 9] = [
+        "",
+        "Failure",
+        "Where",
+        "Runs",
+        "Steps",
+        "Ended",
+        "Last seen",
+        "First seen",
+        "Id",
+    ];
+    let row = |failure: &Failure| {
+        [
+            tag(failure).to_owned(),
+            cut(&visible_line(&failure.plain()), MAX_MESSAGE),
+            cut(&visible_line(failure.place()), MAX_PLACE),
+            count(failure.runs as u64),
+            count(failure.steps),
+            count(failure.runs_ended as u64),
+            seen(failure.last_at, look),
+            seen(failure.first_at, look),
+            failure.id.clone(),
+        ]
+    };
+    let rows: Vec<[String; 9]> = report.failures.iter().map(row).collect();
+    let width = |at: usize| {
+        let cells = rows.iter().filter_map(|row| row.get(at));
+        let head = HEADS.get(at).map_or(0, |head| head.chars().count());
+        cells
+            .map(|cell| cell.chars().count())
+            .fold(head, usize::max)
+    };
+    let widths: Vec<usize> = (0..HEADS.len()).map(width).collect();
+    let line = |cells: &[String]| {
+        let cell = |(at, (cell, width)): (usize, (&String, &usize))| {
+            if (3..8).contains(&at) {
+                format!("{cell:>width$}")
+            } else {
+                format!("{cell:<width$}")
+            }
+        };
+        let cells = cells.iter().zip(&widths).enumerate();
+        // Without marks, the first column is empty.
+        let cells = cells.filter(|(_, (_, width))| **width > 0);
+        cells.map(cell).collect::<Vec<_>>().join("  ")
+    };
+    let heads = line(&HEADS.map(str::to_owned));
+    writeln!(out, "{}", look.paint(Ink::Dim, heads.trim_end()))?;
+    for row in &rows {
+        writeln!(out, "{}", line(row).trim_end())?;
+    }
+    writeln!(out, "{}", report.runs_words())?;
+    let all = report.failures.len() + report.failures_left_out;
+    let shown = match report.failures_left_out {
+        0 => String::new(),
+        _ => format!(
+            "{} of {} failures. ",
+            report.failures.len(),
+            count(all as u64)
+        ),
+    };
+    let hint = format!("{shown}One with its runs: board failures --show ID");
+    writeln!(out, "{}", look.paint(Ink::Dim, &hint))?;
+    notes(report, look, out)
+}
+
+fn tag(failure: &Failure) -> &'static str {
+    if failure.is_new {
+        "new"
+    } else if failure.is_rising {
+        "↑"
+    } else {
+        ""
+    }
+}
+
+fn notes(report: &Failures, look: &Look, out: &mut dyn Write) -> io::Result<()> {
+    for note in report.left_out() {
+        writeln!(out, "{}", look.paint(Ink::Dim, &note))?;
+    }
+    Ok(())
+}
+
+fn write_one(failure: &Failure, look: &Look, out: &mut dyn Write) -> io::Result<()> {
+    writeln!(
+        out,
+        "{}",
+        look.paint(Ink::Heading, &visible_line(&failure.plain()))
+    )?;
+    writeln!(
+        out,
+        "{}: {} in {}, ended {}; first seen {}, last seen {}",
+        visible_line(failure.place()),
+        format::counted(usize::try_from(failure.steps).unwrap_or(usize::MAX), "step"),
+        format::counted(failure.runs, "run"),
+        count(failure.runs_ended as u64),
+        seen(failure.first_at, look),
+        seen(failure.last_at, look),
+    )?;
+    writeln!(out, "\n{}", look.paint(Ink::Dim, "what happened next"))?;
+    for (words, number) in failure.next.rows(failure.source) {
+        writeln!(out, "{:>6}  {words}", count(number))?;
+    }
+    let runs = match failure.runs > failure.examples.len() {
+        true => format!("newest {} of {} runs", failure.examples.len(), failure.runs),
+        false => "runs".to_owned(),
+    };
+    writeln!(out, "\n{}", look.paint(Ink::Dim, &runs))?;
+    for example in &failure.examples {
+        let step = example
+            .step
+            .map_or_else(String::new, |step| format!(" step {step}"));
+        let ended = if example.ended { ", ended the run" } else { "" };
+        writeln!(out, "{}{step}{ended}", visible_line(&example.run))?;
+    }
+    Ok(())
+}

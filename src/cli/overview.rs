@@ -1,0 +1,292 @@
+//! `board overview`: prints what changed, and totals over many runs.
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+
+use super::command::{Between, Done, cut, query, write_json};
+use super::config::Settings;
+use super::look::{Ink, Look};
+use super::{serve, sessions};
+use crate::analysis::format::{self, MISSING, count, visible_line};
+use crate::analysis::many::{Asked, Overview, amounts, cost_words, counts, last_part, overview};
+use crate::analysis::run_result::RunResult;
+use crate::analysis::summary::Summary;
+use crate::analysis::usage::Days;
+use crate::error::{Error, Kind};
+use crate::live::Library;
+
+/// Rows of a list.
+const ROWS: usize = 10;
+/// Rows of a list of the JSON.
+const JSON_ROWS: usize = 100;
+/// The most characters of a name.
+const MAX_NAME: usize = 40;
+
+/// Print what changed, and totals by model, task, stop reason, tool and project
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "The first line is the clearest change of a repeated task, if chance alone would hardly show it, else a large change of the cost, else the totals. Changes compare with as many days before, up to the same time of day."
+)]
+pub(super) struct Args {
+    /// Directories to search, up to 8 levels deep [default: the roots in the settings, else ./runs]
+    #[arg(value_name = "ROOT")]
+    roots: Vec<PathBuf>,
+    /// Also count this user's Claude Code, Codex, Gemini CLI and Qwen Code sessions
+    #[arg(long)]
+    sessions: bool,
+    /// Count only matching runs, as in `board list`
+    #[arg(long, value_name = "QUERY", allow_hyphen_values = true)]
+    query: Option<String>,
+    #[command(flatten)]
+    between: Between,
+    /// Print one JSON document
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    settings: Settings,
+}
+
+pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
+    let query = query(args.query.as_deref().unwrap_or_default(), look)?;
+    let config = args.settings.read()?;
+    let (roots, _) = serve::roots(&args.roots, args.sessions, &config, sessions::places())?;
+    for root in &roots {
+        super::stores::refuse(root)?;
+    }
+    let library = Library::load_with(roots, config.prices);
+    let faults = library.status().roots.into_iter();
+    let fault = faults
+        .filter_map(|root| Some((root.path, root.fault?)))
+        .next();
+    if let Some((root, fault)) = fault {
+        let what = format!("no runs in {}: {fault}", root.display());
+        return Err(Error::new(Kind::NotFound, what)
+            .hint("pass a directory that contains runs, or --sessions: board overview DIR")
+            .into());
+    }
+    let (runs, _) = library.listed(query.asks_for_copies());
+    let runs: Vec<_> = runs.iter().map(|run| run.summary()).collect();
+    let chosen = runs
+        .iter()
+        .map(AsRef::as_ref)
+        .filter(|run: &&Summary| query.matches(*run));
+    let asked = Asked {
+        days: Days {
+            since: args.between.since,
+            until: args.between.until,
+        },
+        now: look.now,
+        zone: &look.zone,
+        limit: if args.json { JSON_ROWS } else { ROWS },
+    };
+    let overview = overview(chosen, &asked);
+    if args.json {
+        write_json(out, &overview)?;
+    } else {
+        write_text(&overview, look, out)?;
+    }
+    Ok(0)
+}
+
+fn write_text(overview: &Overview, look: &Look, out: &mut dyn Write) -> io::Result<()> {
+    let answer = visible_line(&overview.answer);
+    writeln!(out, "{}", look.paint(Ink::Heading, &answer))?;
+    for sentence in overview.details() {
+        writeln!(out, "{}", visible_line(&sentence))?;
+    }
+    if overview.totals.runs == 0 {
+        return Ok(());
+    }
+    let facts = overview.facts().into_iter();
+    let facts = facts.map(|fact| vec![fact.name.to_owned(), fact.sum, fact.change, fact.more]);
+    table("", &[], facts.collect(), &[1], look, out)?;
+    let results = RunResult::ALL.into_iter().filter_map(|result| {
+        let runs = overview.totals.results.get(&result)?;
+        Some(vec![
+            result.as_str().to_owned(),
+            count(*runs as u64),
+            share(*runs, overview),
+        ])
+    });
+    let open = Some(overview.totals.unfinished()).filter(|open| *open > 0);
+    let open = open.map(|open| {
+        vec![
+            "not finished".to_owned(),
+            count(open as u64),
+            share(open, overview),
+        ]
+    });
+    table(
+        "Result",
+        &["Runs", "Share"],
+        results.chain(open).collect(),
+        &[1, 2],
+        look,
+        out,
+    )?;
+    let models = overview.models.rows.iter().map(|model| {
+        let change = model.before.as_ref().and_then(|before| {
+            let was = before.cost.unwrap_or(0.0);
+            amounts(model.used.cost?, was, before.runs, format::usd)
+        });
+        let share = model.used.cached_percent();
+        vec![
+            name(&model.name),
+            count(model.used.runs as u64),
+            format::tokens(model.used.tokens),
+            share.map_or(MISSING.to_owned(), |share| format!("{share}%")),
+            model.used.cost_words(),
+            change.unwrap_or_default(),
+        ]
+    });
+    table(
+        "Model",
+        &["Runs", "Tokens", "From cache", "Cost", "Change"],
+        models.collect(),
+        &[1, 2, 3, 4, 5],
+        look,
+        out,
+    )?;
+    let percent = |rate: f64| format::percent((rate * 1e6).round() as u64, 1_000_000);
+    let tasks = overview.tasks.rows.iter().map(|task| {
+        let known = |rate: Option<f64>| rate.map_or(MISSING.to_owned(), percent);
+        vec![
+            name(&task.name),
+            format!("{}/{}", task.passed, task.runs),
+            percent(task.pass_at_1),
+            format!("{}–{}", percent(task.low), percent(task.high)),
+            known(task.pass_at_3),
+            known(task.all_of_3),
+        ]
+    });
+    table(
+        "Repeated task",
+        &["Passed", "pass@1", "95%", "pass@3", "all of 3"],
+        tasks.collect(),
+        &[1, 2, 3, 4, 5],
+        look,
+        out,
+    )?;
+    let reasons = overview.stop_reasons.rows.iter().map(|reason| {
+        let result = reason.result.map_or("not finished", RunResult::as_str);
+        let change = reason.before.and_then(|before| counts(reason.runs, before));
+        vec![
+            name(reason.name.as_deref().unwrap_or_default()),
+            result.to_owned(),
+            count(reason.runs as u64),
+            share(reason.runs, overview),
+            change.unwrap_or_default(),
+        ]
+    });
+    table(
+        "Stop reason",
+        &["Result", "Runs", "Share", "Change"],
+        reasons.collect(),
+        &[2, 3, 4],
+        look,
+        out,
+    )?;
+    let tools = overview.tools.rows.iter().map(|tool| {
+        vec![
+            name(&tool.name),
+            count(tool.runs as u64),
+            share(tool.runs, overview),
+        ]
+    });
+    table(
+        "Tool",
+        &["Runs", "Share"],
+        tools.collect(),
+        &[1, 2],
+        look,
+        out,
+    )?;
+    let projects = overview.projects.rows.iter().map(|project| {
+        let tokens = project.tokens.map_or(MISSING.to_owned(), format::tokens);
+        vec![
+            name(project.name.as_deref().map_or("", last_part)),
+            count(project.runs as u64),
+            tokens,
+            cost_words(project.cost, project.cost_is_estimated, false),
+        ]
+    });
+    table(
+        "Project",
+        &["Runs", "Tokens", "Cost"],
+        projects.collect(),
+        &[1, 2, 3],
+        look,
+        out,
+    )?;
+    if !overview.newest_failures.is_empty() {
+        writeln!(out, "\n{}", look.paint(Ink::Dim, "Newest failures"))?;
+    }
+    for run in &overview.newest_failures {
+        let result = run.result.map_or("", RunResult::as_str);
+        writeln!(out, "{result:<6}  {}", visible_line(&run.key))?;
+        let verdict = visible_line(&run.verdict).into_owned();
+        writeln!(out, "        {}", look.paint(Ink::Dim, &verdict))?;
+    }
+    let notes = overview.notes();
+    if !notes.is_empty() {
+        writeln!(out)?;
+    }
+    for note in notes {
+        writeln!(out, "{}", look.paint(Ink::Dim, &note))?;
+    }
+    Ok(())
+}
+
+fn name(text: &str) -> String {
+    match text {
+        "" => "not recorded".to_owned(),
+        text => cut(&visible_line(text), MAX_NAME),
+    }
+}
+
+fn share(runs: usize, overview: &Overview) -> String {
+    format::percent(runs as u64, overview.totals.runs as u64)
+}
+
+/// Writes a table after an empty line: a head, if there is one, and the rows. The columns at `right`
+/// are aligned right. Nothing is written without rows.
+fn table(
+    first: &str,
+    heads: &[&str],
+    rows: Vec<Vec<String>>,
+    right: &[usize],
+    look: &Look,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    if rows.is_empty() {
+        return Ok(());
+    }
+    let head: Vec<String> = [first]
+        .iter()
+        .chain(heads)
+        .map(|head| (*head).to_owned())
+        .collect();
+    let lines = || rows.iter().chain(std::iter::once(&head));
+    let columns = lines().map(Vec::len).max().unwrap_or_default();
+    let width = |at: usize| {
+        let cells = lines().filter_map(|line| line.get(at));
+        cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..columns).map(width).collect();
+    let line = |cells: &[String]| {
+        let padded = cells.iter().zip(&widths).enumerate();
+        let padded = padded.map(|(at, (cell, width))| match right.contains(&at) {
+            true => format!("{cell:>width$}"),
+            false => format!("{cell:<width$}"),
+        });
+        padded.collect::<Vec<_>>().join("  ").trim_end().to_owned()
+    };
+    writeln!(out)?;
+    if !first.is_empty() {
+        writeln!(out, "{}", look.paint(Ink::Dim, &line(&head)))?;
+    }
+    for row in &rows {
+        writeln!(out, "{}", line(row))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,626 @@
+//! Shows what failed in many runs: the page at `/failures`, and its JSON.
+//!
+//! The page begins with the failure that ended most runs. One failure is open at a time, with an
+//! example, its newest runs and what happened next.
+
+use askama::Template;
+use axum::extract::State;
+
+use crate::analysis::failures::{Example, Failure, Failures, Part, Share, failures};
+use crate::analysis::format::{self, MISSING, age, count, counted, date};
+use crate::analysis::query::{Clock, Ignored, Query};
+use crate::analysis::summary::Summary;
+use crate::model::failure::FailureSource;
+use crate::page::answer::{html, json};
+use crate::page::app::AppState;
+use crate::page::blocking::blocking;
+use crate::page::error::{Answer, WebError};
+use crate::page::params::Params;
+use crate::page::part::{href, text};
+use crate::page::runs::fill::list::Listed;
+use crate::page::runs::handler::listed;
+use crate::page::shell::{NavItem, Shell, Status, now};
+
+/// Rows on the page, at most. The JSON has more.
+const MAX_ROWS: usize = 200;
+/// Failures of the JSON by default.
+const DEFAULT_LIMIT: usize = 1_000;
+/// Tools offered as a filter, at most.
+const MAX_PLACES: usize = 8;
+/// The height of a trend, and of its highest bar.
+const HEIGHT: usize = 22;
+const HIGHEST: usize = 20;
+/// The characters of an original message that are shown.
+const MAX_MESSAGE: usize = 600;
+/// A period, and the term of the query that selects it.
+const PERIODS: [(&str, &str); 5] = [
+    ("Today", "started:today"),
+    ("7 days", "started:7d"),
+    ("30 days", "started:30d"),
+    ("90 days", "started:90d"),
+    ("All", ""),
+];
+/// Which failures are listed: the word in the address, and the label.
+const SHOWN: [(&str, &str); 5] = [
+    ("", "All"),
+    ("new", "New"),
+    ("rising", "Rising"),
+    ("ended", "Ended a run"),
+    ("quiet", "Quiet for 7 days"),
+];
+
+/// `GET /failures`
+pub(crate) async fn page(State(state): State<AppState>, params: Params) -> Answer {
+    let show = shown(params.text("show"))?;
+    let [query, place, open] = ["q", "where", "open"].map(|name| params.text(name).to_owned());
+    blocking(move || {
+        let (now, zone) = (now(), &state.zone);
+        let parsed = Query::parse_at(&query, &Clock::at(now, zone));
+        let (runs, _) = listed(&state, &parsed);
+        let report = failures(chosen(&runs, &parsed), now, zone);
+        let example = report
+            .failures
+            .iter()
+            .find(|failure| failure.id == open)
+            .and_then(|failure| failure.examples.first())
+            .map(|example| original(&state, example));
+        let shell = state.shell(NavItem::Failures);
+        html(&FailuresPage {
+            shell: Shell {
+                title: "Failures".to_owned(),
+                ..shell
+            },
+            view: View {
+                query,
+                ignored: parsed.ignored,
+                show,
+                place,
+                open,
+                example,
+                now,
+                zone: state.zone.clone(),
+                report,
+            },
+        })
+    })
+    .await
+    .flatten()
+}
+
+/// `GET /api/failures`
+pub(crate) async fn api(State(state): State<AppState>, params: Params) -> Answer {
+    let limit = params.limit(DEFAULT_LIMIT)?;
+    blocking(move || {
+        let now = now();
+        let query = Query::parse_at(params.text("q"), &Clock::at(now, &state.zone));
+        let (runs, _) = listed(&state, &query);
+        let report = failures(chosen(&runs, &query), now, &state.zone);
+        json(&report.limited(limit))
+    })
+    .await
+    .flatten()
+}
+
+/// Iterates over the runs that a query selects.
+fn chosen<'a>(runs: &'a [Listed], query: &'a Query) -> impl Iterator<Item = &'a Summary> {
+    let runs = runs.iter().map(|listed| &*listed.summary);
+    runs.filter(|run| query.matches(*run))
+}
+
+fn shown(text: &str) -> Result<&'static str, WebError> {
+    let known = SHOWN.iter().find(|(word, _)| *word == text);
+    known.map(|(word, _)| *word).ok_or_else(|| {
+        let detail = "show must be one of: new, rising, ended, quiet.";
+        WebError::bad_request("Invalid choice", detail).named(text)
+    })
+}
+
+/// An example in the words of its run.
+struct Original {
+    /// The command that failed, on one line.
+    command: text::Line,
+    /// The message before it was folded. Empty if it wasn't read.
+    message: text::Line,
+}
+
+/// Reads the message of an example from its run.
+fn original(state: &AppState, example: &Example) -> Original {
+    let none = Original {
+        command: "".into(),
+        message: "".into(),
+    };
+    let Some(run) = state.library.run(&example.run) else {
+        return none;
+    };
+    let Some(n) = example.step else {
+        return Original {
+            message: cut(&run.summary().verdict.sentence),
+            ..none
+        };
+    };
+    // Reading a large run takes longer than anybody waits for an example.
+    if run.is_parked() && run.is_large() {
+        return none;
+    }
+    let index = run.index_once();
+    let Some(step) = index.steps().get(n) else {
+        return none;
+    };
+    let failed = step.failed_call.as_deref();
+    let printed = failed.and_then(|failed| failed.printed.as_deref());
+    let code = || step.returncode.map(|code| format!("exit code {code}"));
+    let message = index.failure_of(n).or(printed).map(str::to_owned);
+    Original {
+        command: cut(failed
+            .and_then(|failed| failed.command.as_deref())
+            .unwrap_or_default()),
+        message: cut(&message.or_else(code).unwrap_or_default()),
+    }
+}
+
+fn cut(text: &str) -> text::Line {
+    text::one_line(text, MAX_MESSAGE).0.into()
+}
+
+#[derive(Template)]
+#[template(path = "failures/page.html")]
+struct FailuresPage {
+    shell: Shell,
+    view: View,
+}
+
+/// The content of the page.
+struct View {
+    query: String,
+    ignored: Vec<Ignored>,
+    /// The word of [`SHOWN`].
+    show: &'static str,
+    /// Only failures of this tool are listed, unless empty.
+    place: String,
+    /// The id of the open failure.
+    open: String,
+    example: Option<Original>,
+    now: i64,
+    zone: jiff::tz::TimeZone,
+    report: Failures,
+}
+
+/// A link of a row of choices, and whether it's the current one.
+struct Choice {
+    href: String,
+    name: text::Line,
+    count: String,
+    is_current: bool,
+}
+
+/// A part of a message: words, or the word for something that was folded.
+struct Piece {
+    words: text::Line,
+    is_folded: bool,
+}
+
+/// A bar of a trend.
+struct Bar {
+    /// The position and the width in percent.
+    x: String,
+    width: String,
+    y: usize,
+    height: usize,
+    title: String,
+}
+
+/// A number with its bar.
+struct Weighed {
+    name: text::Line,
+    href: Option<String>,
+    count: String,
+    width: u64,
+}
+
+/// The cells of a row.
+struct Row<'a> {
+    failure: &'a Failure,
+    href: String,
+    is_open: bool,
+    place: text::Line,
+    message: Vec<Piece>,
+    bars: Vec<Bar>,
+    runs: String,
+    steps: String,
+    ended: String,
+    last: String,
+    first: String,
+}
+
+/// A run of the open failure.
+struct Case {
+    status: Status,
+    href: String,
+    title: text::Line,
+    /// The project and the model.
+    about: text::Line,
+    /// The first step, and how many more.
+    steps: String,
+    fate: &'static str,
+    when: String,
+}
+
+impl View {
+    /// Returns the first line: the failure that ended most runs.
+    fn answer(&self) -> (String, Vec<Piece>, String) {
+        let plain = |text: String| (text, Vec::new(), String::new());
+        let Some(first) = self.report.failures.first() else {
+            return plain(match self.report.runs {
+                0 if self.query.is_empty() => "No runs".to_owned(),
+                0 => "No runs match".to_owned(),
+                runs => format!("No failures in {}", counted(runs, "run")),
+            });
+        };
+        let message = pieces(first);
+        match first.runs_ended {
+            0 => {
+                let most = self.report.failures.iter().max_by_key(|one| one.runs);
+                let most = most.unwrap_or(first);
+                (
+                    format!("{} failed with “", counted(most.runs, "run")),
+                    pieces(most),
+                    "” and carried on.".to_owned(),
+                )
+            }
+            ended => (
+                format!("{} ended with “", counted(ended, "run")),
+                message,
+                "”.".to_owned(),
+            ),
+        }
+    }
+
+    /// Returns the second sentence.
+    fn detail(&self) -> String {
+        let all = self.report.failures.len();
+        if all == 0 {
+            return String::new();
+        }
+        let new = self.report.failures.iter().filter(|one| one.is_new).count();
+        let new = match new {
+            0 => String::new(),
+            new => format!(
+                "{} of {} {} new in the last 7 days. ",
+                count(new as u64),
+                counted(all, "failure"),
+                if new == 1 { "is" } else { "are" }
+            ),
+        };
+        format!("{new}{}", self.report.runs_words())
+    }
+
+    /// Returns the days from the first failure to the last.
+    fn days(&self) -> Option<String> {
+        let all = &self.report.failures;
+        let first = all.iter().filter_map(|one| one.first_at).min()?;
+        let last = all.iter().filter_map(|one| one.last_at).max()?;
+        let [first, last] = [first, last].map(|at| date(at, self.now, &self.zone));
+        Some(if first == last {
+            first
+        } else {
+            format!("{first} – {last}")
+        })
+    }
+
+    fn days_per_bar(&self) -> String {
+        match self.report.days_per_bar {
+            1 => "Runs per day".to_owned(),
+            days => format!("Runs per {days} days"),
+        }
+    }
+
+    /// Returns the command that prints the same.
+    fn command(&self) -> String {
+        if self.query.is_empty() {
+            return "board failures".to_owned();
+        }
+        let query = self.query.replace('\'', r"'\''");
+        format!("board failures --query '{query}'")
+    }
+
+    fn json(&self) -> String {
+        href::with_query("/api/failures", &[("q", &self.query), ("limit", "10000")])
+    }
+
+    fn periods(&self) -> Vec<Choice> {
+        let is_period = |word: &str| {
+            PERIODS
+                .iter()
+                .any(|(_, term)| !term.is_empty() && *term == word)
+        };
+        let words: Vec<&str> = self.query.split(' ').collect();
+        let current = words.iter().copied().find(|word| is_period(word));
+        let rest: Vec<&str> = words.into_iter().filter(|word| !is_period(word)).collect();
+        let rest = rest.join(" ");
+        let choice = |(label, term): &(&str, &str)| {
+            let query = format!("{rest} {term}");
+            Choice {
+                href: href::failures(query.trim(), self.show, &self.place, ""),
+                name: (*label).into(),
+                count: String::new(),
+                is_current: current.unwrap_or_default() == *term,
+            }
+        };
+        PERIODS.iter().map(choice).collect()
+    }
+
+    fn is_shown(show: &str, failure: &Failure) -> bool {
+        match show {
+            "new" => failure.is_new,
+            "rising" => failure.is_rising,
+            "ended" => failure.runs_ended > 0,
+            "quiet" => failure.is_quiet,
+            _ => true,
+        }
+    }
+
+    fn kinds(&self) -> Vec<Choice> {
+        let choice = |(word, label): &(&'static str, &str)| Choice {
+            href: href::failures(&self.query, word, &self.place, ""),
+            name: (*label).into(),
+            count: count(
+                self.report
+                    .failures
+                    .iter()
+                    .filter(|one| Self::is_shown(word, one))
+                    .count() as u64,
+            ),
+            is_current: self.show == *word,
+        };
+        SHOWN.iter().map(choice).collect()
+    }
+
+    /// Returns the tools with the most failures.
+    fn places(&self) -> Vec<Choice> {
+        let mut counts: Vec<(&str, u64)> = Vec::new();
+        for failure in &self.report.failures {
+            match counts
+                .iter_mut()
+                .find(|(place, _)| *place == failure.place())
+            {
+                Some((_, count)) => *count += 1,
+                None => counts.push((failure.place(), 1)),
+            }
+        }
+        counts.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(b.0)));
+        counts.truncate(MAX_PLACES);
+        let choice = |(place, number): (&str, u64)| {
+            let is_current = self.place == place;
+            Choice {
+                href: href::failures(
+                    &self.query,
+                    self.show,
+                    if is_current { "" } else { place },
+                    "",
+                ),
+                name: place.into(),
+                count: count(number),
+                is_current,
+            }
+        };
+        counts.into_iter().map(choice).collect()
+    }
+
+    /// Returns the failures that the choices select.
+    fn chosen(&self) -> impl Iterator<Item = &Failure> {
+        self.report.failures.iter().filter(|one| {
+            Self::is_shown(self.show, one) && (self.place.is_empty() || self.place == one.place())
+        })
+    }
+
+    fn rows(&self) -> Vec<Row<'_>> {
+        let row = |failure| self.row(failure);
+        self.chosen().take(MAX_ROWS).map(row).collect()
+    }
+
+    fn row<'a>(&self, failure: &'a Failure) -> Row<'a> {
+        let is_open = self.open == failure.id;
+        let open = if is_open { "" } else { failure.id.as_str() };
+        Row {
+            href: match is_open {
+                // Closes it, and stays at its place.
+                true => format!(
+                    "{}#{}",
+                    href::failures(&self.query, self.show, &self.place, open),
+                    failure.id
+                ),
+                false => href::failures(&self.query, self.show, &self.place, open),
+            },
+            is_open,
+            place: failure.place().into(),
+            message: pieces(failure),
+            bars: self.bars(failure),
+            runs: count(failure.runs as u64),
+            steps: count(failure.steps),
+            ended: count(failure.runs_ended as u64),
+            last: self.seen(failure.last_at),
+            first: self.seen(failure.first_at),
+            failure,
+        }
+    }
+
+    /// Returns how many rows aren't shown.
+    fn hidden(&self) -> Option<String> {
+        let hidden = self.chosen().count().saturating_sub(MAX_ROWS);
+        (hidden > 0).then(|| format!("{} more are in the JSON.", count(hidden as u64)))
+    }
+
+    fn bars(&self, failure: &Failure) -> Vec<Bar> {
+        let highest = failure
+            .trend
+            .iter()
+            .copied()
+            .max()
+            .unwrap_or_default()
+            .max(1);
+        let share = 100.0 / failure.trend.len().max(1) as f64;
+        let first = self.report.first_day.as_deref();
+        let first: Option<jiff::civil::Date> = first.and_then(|day| day.parse().ok());
+        let bar = |(at, runs): (usize, &usize)| {
+            let days = i32::try_from(at)
+                .ok()?
+                .checked_mul(self.report.days_per_bar)?;
+            let day = first?.checked_add(jiff::Span::new().days(days)).ok()?;
+            let height = (runs * HIGHEST).div_ceil(highest);
+            let from = if self.report.days_per_bar > 1 {
+                "From "
+            } else {
+                ""
+            };
+            Some(Bar {
+                x: format!("{:.2}%", share * (at as f64 + 0.1)),
+                width: format!("{:.2}%", share * 0.8),
+                y: HEIGHT - 1 - height,
+                height,
+                title: format!(
+                    "{from}{}: {}",
+                    day.strftime("%a %-d %b %Y"),
+                    counted(*runs, "run")
+                ),
+            })
+        };
+        let bars = failure.trend.iter().enumerate();
+        bars.filter(|(_, runs)| **runs > 0)
+            .filter_map(bar)
+            .collect()
+    }
+
+    fn seen(&self, at: Option<i64>) -> String {
+        at.map_or(MISSING.to_owned(), |at| age(at, self.now, &self.zone))
+    }
+
+    /// Returns the address of the runs that have a failure.
+    fn runs_with(&self, failure: &Failure) -> String {
+        href::runs(format!("{} failure:{}", self.query, failure.id).trim())
+    }
+
+    fn next(&self, failure: &Failure) -> Vec<Weighed> {
+        let rows = failure.next.rows(failure.source);
+        let most = rows.iter().map(|(_, count)| *count).max().unwrap_or(1);
+        rows.into_iter()
+            .map(|(words, number)| Weighed {
+                name: words.into(),
+                href: None,
+                count: count(number),
+                width: number * 100 / most.max(1),
+            })
+            .collect()
+    }
+
+    /// Returns where a failure happens: a heading, and its names.
+    fn shares(&self, failure: &Failure) -> Vec<(&'static str, Vec<Weighed>)> {
+        let weighed = |field: &'static str, share: &Share| {
+            let value = share.name.replace('"', "");
+            let query = format!("{} failure:{} {field}:\"{value}\"", self.query, failure.id);
+            Weighed {
+                name: match field {
+                    "project" => last_part(&share.name).into(),
+                    _ => share.name.as_str().into(),
+                },
+                href: Some(href::runs(query.trim())),
+                count: count(share.runs as u64),
+                width: (share.runs * 100 / failure.runs.max(1)) as u64,
+            }
+        };
+        [
+            ("Project", "project", &failure.projects),
+            ("Model", "model", &failure.models),
+            ("Written by", "writer", &failure.tools),
+        ]
+        .into_iter()
+        .map(|(head, field, shares)| {
+            let all = shares.iter().map(|share| weighed(field, share));
+            (head, all.collect::<Vec<_>>())
+        })
+        .filter(|(_, shares)| !shares.is_empty())
+        .collect()
+    }
+
+    /// Returns the runs of the open failure.
+    fn cases(&self, failure: &Failure) -> Vec<Case> {
+        let case = |example: &Example| {
+            let more = example.steps.saturating_sub(1);
+            Case {
+                status: Status::Of(example.status),
+                href: match example.step {
+                    Some(step) => href::run_at(&example.run, step),
+                    None => href::run(&example.run),
+                },
+                title: example.title.as_str().into(),
+                about: example.about.as_str().into(),
+                steps: match (example.step, more) {
+                    (Some(step), 0) => format!("step {step}"),
+                    (Some(step), more) => {
+                        format!("step {step} and {} more", count(u64::from(more)))
+                    }
+                    (None, _) => MISSING.to_owned(),
+                },
+                fate: if example.ended {
+                    "ended the run"
+                } else {
+                    "carried on"
+                },
+                when: self.seen(example.micros),
+            }
+        };
+        failure.examples.iter().map(case).collect()
+    }
+
+    /// States which marks stand in a message.
+    fn folded(failure: &Failure) -> Option<String> {
+        let mut words: Vec<&str> = Vec::new();
+        for part in failure.parts() {
+            if let Part::Folded(word) = part
+                && !words.contains(&word)
+            {
+                words.push(word);
+            }
+        }
+        let name = |word: &&str| match *word {
+            "n" => "numbers",
+            "path" => "paths",
+            "text" => "quoted texts",
+            "time" => "times",
+            "address" => "addresses",
+            "id" => "ids",
+            _ => "models",
+        };
+        let names: Vec<&str> = words.iter().map(name).collect();
+        let list = match names.as_slice() {
+            [] => return None,
+            [one] => (*one).to_owned(),
+            [start @ .., last] => format!("{} and {last}", start.join(", ")),
+        };
+        Some(format!("{} may differ.", format::capitalised(&list)))
+    }
+
+    fn is_of_run(failure: &Failure) -> bool {
+        failure.source == FailureSource::Run
+    }
+}
+
+fn pieces(failure: &Failure) -> Vec<Piece> {
+    let piece = |part| match part {
+        Part::Words(words) => Piece {
+            words: words.into(),
+            is_folded: false,
+        },
+        Part::Folded(word) => Piece {
+            words: word.into(),
+            is_folded: true,
+        },
+    };
+    failure.parts().into_iter().map(piece).collect()
+}
+
+/// Returns the last component of a path.
+fn last_part(path: &str) -> &str {
+    let trimmed = path.trim_end_matches(['/', '\\']);
+    let name = trimmed.rsplit(['/', '\\']).next().unwrap_or_default();
+    if name.is_empty() { path } else { name }
+}

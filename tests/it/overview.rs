@@ -1,0 +1,195 @@
+//! Tests that the overview, its JSON, the command and the MCP tool agree, and that terms that can't be
+//! used are errors for commands.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use crate::board::Board;
+use crate::cli::board;
+
+/// Writes a run of one of our traces: a task, its result, and when it started.
+fn write(root: &Path, name: &str, task: &str, status: &str, at: &str) {
+    let dir = root.join(name);
+    fs::create_dir_all(&dir).unwrap();
+    let success = status == "success";
+    let manifest = json!({
+        "run_id": name, "status": "completed", "model_name": "m", "started_at": at, "updated_at": at,
+        "summary": {"task": task, "stop_reason": if success { "final" } else { "budget_steps" }, "steps": 1},
+    });
+    fs::write(dir.join("manifest.json"), manifest.to_string()).unwrap();
+    let event = |phase: &str, payload: Value| {
+        json!({"ts": at, "run_id": name, "step_id": 0, "phase": phase, "ok": true, "payload": payload})
+            .to_string()
+    };
+    let events = [
+        event("INIT", json!({"stage": "start", "task": task})),
+        event(
+            "END",
+            json!({"stop_reason": if success { "final" } else { "budget_steps" }}),
+        ),
+    ];
+    fs::write(dir.join("events.jsonl"), events.join("\n") + "\n").unwrap();
+    let step = json!({"step_id": 0, "decision": {"mode": "final", "final_answer": "done"}});
+    fs::write(dir.join("steps.jsonl"), step.to_string() + "\n").unwrap();
+}
+
+fn many() -> tempfile::TempDir {
+    let root = tempfile::tempdir().unwrap();
+    for n in 0..24 {
+        let status = if n % 4 == 0 { "limit" } else { "success" };
+        let at = format!("2026-11-{:02}T{:02}:30:00Z", n % 12 + 1, n);
+        write(root.path(), &format!("run-{n:02}"), "fix it", status, &at);
+    }
+    root
+}
+
+#[test]
+fn the_command_the_api_and_the_page_agree() {
+    let root = many();
+    let path = root.path().display().to_string();
+    let said = board(&["overview", &path, "--json"]);
+    assert_eq!((said.code, said.stderr.as_str()), (0, ""));
+    let own: Value = serde_json::from_str(&said.stdout).unwrap();
+    assert_eq!(own["totals"]["runs"], 24);
+    assert_eq!(own["repeated_tasks"], 1);
+    let served = Board::serve(root.path());
+    served.until_read();
+    let answer = served.json("/api/overview");
+    for field in [
+        "totals",
+        "finding",
+        "answer",
+        "bars",
+        "hours",
+        "stop_reasons",
+        "projects",
+    ] {
+        assert_eq!(answer[field], own[field], "{field}");
+    }
+    let page = served.get("/overview?period=all");
+    assert_eq!(page.status, 200);
+    assert!(page.text().contains(own["answer"].as_str().unwrap()));
+    // Every bar and every hour leads to as many runs as it says.
+    let matched = |query: &str| served.json(&format!("/api/runs?q={query}"))["matched"].clone();
+    for bar in own["bars"].as_array().unwrap() {
+        let day = format!("started%3A{}", bar["since"].as_str().unwrap());
+        assert_eq!(matched(&day), bar["runs"], "{bar}");
+        for (result, runs) in bar["results"].as_object().unwrap() {
+            assert_eq!(
+                matched(&format!("{day}%20result%3A{result}")),
+                *runs,
+                "{bar}"
+            );
+        }
+    }
+    for (day, hours) in own["hours"].as_array().unwrap().iter().enumerate() {
+        let day = ["mon", "tue", "wed", "thu", "fri", "sat", "sun"][day];
+        for (hour, runs) in hours.as_array().unwrap().iter().enumerate() {
+            if *runs != 0 {
+                let query = format!("weekday%3A{day}%20hour%3A{hour}");
+                assert_eq!(matched(&query), *runs, "{query}");
+            }
+        }
+    }
+    let week = served.json("/api/overview?since=2026-11-07&until=2026-11-12");
+    assert_eq!(week["totals"]["runs"], 12);
+    assert_eq!(week["before"]["runs"], 12);
+    let text = board(&[
+        "overview",
+        &path,
+        "--since",
+        "2026-11-07",
+        "--until",
+        "2026-11-12",
+    ]);
+    assert_eq!(text.code, 0, "{}", text.stderr);
+    assert!(
+        text.stdout.contains("Changes compare with 1 Nov"),
+        "{}",
+        text.stdout
+    );
+    assert_eq!(served.get("/api/overview?since=today").status, 400);
+    assert_eq!(served.get("/overview?period=1y").status, 400);
+}
+
+#[test]
+fn pages_without_charts_say_why() {
+    let root = many();
+    let served = Board::serve(root.path());
+    served.until_read();
+    let text = |path: &str| served.get(path).text().to_owned();
+    let few = text("/overview?q=run%3Arun-0&period=all");
+    assert!(few.contains("Charts begin at 20 runs."), "{few}");
+    assert!(
+        few.contains("run-09") && !few.contains("Hours of the week"),
+        "{few}"
+    );
+    let none = text("/overview?q=model%3Ax%20steps%3E3&period=all");
+    assert!(none.contains("No run matches"), "{none}");
+    assert!(none.contains("Without <code>model:x</code>"), "{none}");
+    // Live parts come with the kind of page that asks for them.
+    let part = served.get("/live/overview?period=all&kind=charts");
+    assert!(
+        part.text().contains("hx-target=\"#perday\""),
+        "{}",
+        part.text()
+    );
+    let changed = served.get("/live/overview?period=all&kind=few");
+    assert_eq!(changed.header("hx-refresh"), "true");
+}
+
+#[test]
+fn a_command_refuses_a_term_that_it_cannot_use() {
+    let root = many();
+    let path = root.path().display().to_string();
+    for args in [
+        &["list", &path, "modell:x"][..],
+        &["edits", &path, "modell:x"],
+        &["search", &path, "text", "--in", "modell:x"],
+        &["table", "runs", &path, "--in", "modell:x"],
+        &["usage", "daily", &path, "--query", "modell:x"],
+        &["overview", &path, "--query", "modell:x"],
+    ] {
+        let said = board(args);
+        assert_eq!((said.code, said.stdout.as_str()), (2, ""), "{args:?}");
+        assert!(
+            said.stderr.contains(
+                "can't use the term modell:x: no field is called modell (did you mean model?)"
+            ),
+            "{args:?}: {}",
+            said.stderr
+        );
+    }
+    let list = |args: &[&str]| {
+        let said = board(&[&["list", &path, "--json"], args].concat());
+        let listed: Value = serde_json::from_str(&said.stdout).unwrap();
+        listed["matched"].clone()
+    };
+    assert_eq!(list(&["--since", "2026-11-07"]), 12);
+    assert_eq!(list(&["--until", "2026-11-01"]), 2);
+    assert_eq!(
+        list(&[
+            "result:limit",
+            "--since",
+            "2026-11-07",
+            "--until",
+            "2026-11-08"
+        ]),
+        0
+    );
+    assert_eq!(list(&["cost:none"]), 24);
+    let said = board(&["list", &path, "--group", "day", "--json"]);
+    let listed: Value = serde_json::from_str(&said.stdout).unwrap();
+    assert_eq!(listed["groups_total"], 12);
+    assert_eq!(listed["groups"][0]["name"], "2026-11-12");
+    let results: u64 = listed["groups"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .flat_map(|group| group["results"].as_object().unwrap().values())
+        .filter_map(Value::as_u64)
+        .sum();
+    assert_eq!(results, 24);
+}
