@@ -92,7 +92,7 @@ impl Kinds {
         // `other`.
         let scale = match (cost, by_price.map(KindCosts::usd)) {
             (Some(cost), Some(whole)) if whole > 0.0 => Some(cost / whole),
-            (Some(cost), Some(_)) if cost == 0.0 => Some(0.0),
+            (Some(0.0), Some(_)) => Some(0.0),
             _ => None,
         };
         let price = by_price.unwrap_or_default();

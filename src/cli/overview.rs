@@ -99,7 +99,7 @@ fn write_text(overview: &Overview, look: &Look, out: &mut dyn Write) -> io::Resu
     }
     let facts = overview.facts().into_iter();
     let facts = facts.map(|fact| vec![fact.name.to_owned(), fact.sum, fact.change, fact.more]);
-    table("", &[], facts.collect(), &[1], look, out)?;
+    table("", &[], &facts.collect::<Vec<_>>(), &[1], look, out)?;
     let results = RunResult::ALL.into_iter().filter_map(|result| {
         let runs = overview.totals.results.get(&result)?;
         Some(vec![
@@ -119,7 +119,7 @@ fn write_text(overview: &Overview, look: &Look, out: &mut dyn Write) -> io::Resu
     table(
         "Result",
         &["Runs", "Share"],
-        results.chain(open).collect(),
+        &results.chain(open).collect::<Vec<_>>(),
         &[1, 2],
         look,
         out,
@@ -142,7 +142,7 @@ fn write_text(overview: &Overview, look: &Look, out: &mut dyn Write) -> io::Resu
     table(
         "Model",
         &["Runs", "Tokens", "From cache", "Cost", "Change"],
-        models.collect(),
+        &models.collect::<Vec<_>>(),
         &[1, 2, 3, 4, 5],
         look,
         out,
@@ -162,7 +162,7 @@ fn write_text(overview: &Overview, look: &Look, out: &mut dyn Write) -> io::Resu
     table(
         "Repeated task",
         &["Passed", "pass@1", "95%", "pass@3", "all of 3"],
-        tasks.collect(),
+        &tasks.collect::<Vec<_>>(),
         &[1, 2, 3, 4, 5],
         look,
         out,
@@ -181,7 +181,7 @@ fn write_text(overview: &Overview, look: &Look, out: &mut dyn Write) -> io::Resu
     table(
         "Stop reason",
         &["Result", "Runs", "Share", "Change"],
-        reasons.collect(),
+        &reasons.collect::<Vec<_>>(),
         &[2, 3, 4],
         look,
         out,
@@ -196,7 +196,7 @@ fn write_text(overview: &Overview, look: &Look, out: &mut dyn Write) -> io::Resu
     table(
         "Tool",
         &["Runs", "Share"],
-        tools.collect(),
+        &tools.collect::<Vec<_>>(),
         &[1, 2],
         look,
         out,
@@ -213,7 +213,7 @@ fn write_text(overview: &Overview, look: &Look, out: &mut dyn Write) -> io::Resu
     table(
         "Project",
         &["Runs", "Tokens", "Cost"],
-        projects.collect(),
+        &projects.collect::<Vec<_>>(),
         &[1, 2, 3],
         look,
         out,
@@ -253,7 +253,7 @@ fn share(runs: usize, overview: &Overview) -> String {
 fn table(
     first: &str,
     heads: &[&str],
-    rows: Vec<Vec<String>>,
+    rows: &[Vec<String>],
     right: &[usize],
     look: &Look,
     out: &mut dyn Write,
@@ -285,7 +285,7 @@ fn table(
     if !first.is_empty() {
         writeln!(out, "{}", look.paint(Ink::Dim, &line(&head)))?;
     }
-    for row in &rows {
+    for row in rows {
         writeln!(out, "{}", line(row))?;
     }
     Ok(())

@@ -126,6 +126,6 @@ fn a_long_menu_is_filtered_by_typing() {
     page.press("Tab");
     page.wait("document.activeElement.matches('.panel .chip')");
     page.press("Enter");
-    page.wait("decodeURIComponent(location.search).includes('model:model-17') && document.querySelectorAll('#rows tr').length === 1");
+    page.wait("decodeURIComponent(location.search).includes('model=model-17') && document.querySelectorAll('#rows tr').length === 1");
     assert_eq!(page.complaints(), Vec::<String>::new());
 }

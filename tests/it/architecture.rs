@@ -119,7 +119,16 @@ const KEYS: &[(&str, &[&str])] = &[
     ("rmcp", &["llm", "serve"]),
     (
         "rustix",
-        &["trace", "tools", "llm", "serve", "group", "cache_file"],
+        // `cli` asks for the width of the terminal.
+        &[
+            "trace",
+            "tools",
+            "llm",
+            "serve",
+            "group",
+            "cache_file",
+            "cli",
+        ],
     ),
     (
         "std::fs",

@@ -198,6 +198,7 @@ fn help_of_every_command() {
       table        Print runs or steps as rows for DuckDB, ClickHouse, Spark and others, or keep them as files in a directory
       usage        Print the tokens and the cost of runs, by day, week, month, run, model or project
       overview     Print what changed, and totals by model, task, stop reason, tool and project
+      failures     List what fails again and again: by message and tool, with the runs that it ended
       experiment   Compare two sets of runs: which solves more tasks, at what cost
       demo         Write demo runs: recorded agents, one for every way a run can end
       mcp          Serve runs to coding agents over the Model Context Protocol on stdin and stdout

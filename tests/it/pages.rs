@@ -465,6 +465,7 @@ fn every_page_is_in_the_docs_and_every_document_in_the_description_of_the_api() 
             [
                 "live",
                 "part",
+                "found",
                 "value",
                 "raw",
                 "assets",

@@ -3,14 +3,11 @@
 use std::fmt;
 use std::str::FromStr;
 
-use schemars::JsonSchema;
-use serde::Serialize;
-
+use super::document::{Decision, Experiment, Finding};
+use super::figures::{change_words, score_words, tasks_words};
 use super::measure::Unit;
 use super::statistics::MIN_TASKS;
 use super::success::Operator;
-use super::words::{change_words, score_words, tasks_words};
-use super::{Experiment, Finding};
 use crate::analysis::format::MINUS;
 
 /// The measures of all experiments, whether or not runs record them.
@@ -41,17 +38,6 @@ pub struct Condition {
     operator: Operator,
     value: f64,
     is_percent: bool,
-}
-
-/// Whether a condition holds.
-#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
-pub struct Decision {
-    /// The condition.
-    pub condition: String,
-    /// Whether it holds; null if that can't be decided.
-    pub holds: Option<bool>,
-    /// The reason in a sentence without a full stop.
-    pub why: String,
 }
 
 impl fmt::Display for Condition {

@@ -5,9 +5,10 @@ use std::collections::BTreeSet;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::figures::share_words;
+use super::sets::{Judged, Set, Task, Two};
 use super::statistics::{ALPHA, Effect, Pair, holm, none_of, paired, pass_at};
-use super::success::score;
-use super::{Judged, Rule, Set, Task, Two};
+use super::success::{Rule, score};
 use crate::analysis::format;
 use crate::analysis::summary::{Cost, Summary};
 use crate::model::words::words;
@@ -431,7 +432,7 @@ impl Measure {
             return format::MISSING.to_owned();
         };
         match self.quantity {
-            Quantity::Share => super::words::share_words(value),
+            Quantity::Share => share_words(value),
             Quantity::Score => format::score(value),
             Quantity::Count if value < 100.0 => format!("{value:.1}"),
             Quantity::Count | Quantity::Tokens => format::tokens(value.round().max(0.0) as u64),

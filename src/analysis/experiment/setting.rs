@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{Judged, Set, Two};
+use super::sets::{Judged, Set, Two};
 use crate::analysis::format::counted;
 use crate::analysis::summary::Summary;
 

@@ -7,7 +7,7 @@ use std::str::FromStr;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::Judged;
+use super::sets::Judged;
 use crate::analysis::format::number;
 use crate::analysis::run_result::RunResult;
 use crate::analysis::run_status::RunStatus;

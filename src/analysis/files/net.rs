@@ -777,8 +777,8 @@ impl Replay {
         for piece in &mut self.pieces {
             // The number of its first line now. Parts of unknown position may be anywhere.
             let Some(now_at) = piece.base_at.filter(|_| base_at.is_some()).and_then(|at| {
-                let earlier = moves.iter().filter(|one| one.at < at);
-                earlier.fold(Some(at), |at, one| (at? + one.new).checked_sub(one.old))
+                let mut earlier = moves.iter().filter(|one| one.at < at);
+                earlier.try_fold(at, |at, one| (at + one.new).checked_sub(one.old))
             }) else {
                 continue;
             };

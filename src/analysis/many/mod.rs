@@ -19,7 +19,6 @@ use super::run_result::RunResult;
 use super::select::{Adding, Total};
 use super::summary::Summary;
 use super::usage::{Days, Used, by_cost, parts};
-use crate::model::names::first_chars;
 use crate::model::time::utc;
 
 mod change_point;
@@ -36,14 +35,13 @@ pub use trend::{amounts, counts, relative};
 pub use words::{Fact, cost_words, last_part};
 
 use scale::Scale;
+use tasks::first_line;
 use trend::Periods;
 
 /// Below this many runs, charts say less than the list of the runs.
 pub const MIN_CHARTED: usize = 20;
 /// The failures that are listed: the newest.
 const MAX_FAILURES: usize = 6;
-/// The characters of a name, at most.
-const MAX_NAME: usize = 200;
 
 /// The results that count as trouble. The others are ends as they should be, or unknown ones.
 pub const TROUBLE: [RunResult; 3] = [RunResult::Limit, RunResult::Failed, RunResult::Error];
@@ -514,16 +512,6 @@ fn totals(runs: &[&Summary]) -> Totals {
         cost,
         duration_ms: duration,
         ..totals
-    }
-}
-
-/// Returns the first line of a text, not longer than a name.
-fn first_line(text: &str) -> String {
-    let line = text.lines().map(str::trim).find(|line| !line.is_empty());
-    let line = line.unwrap_or_default();
-    match first_chars(line, MAX_NAME) {
-        Some(start) => format!("{start}…"),
-        None => line.to_owned(),
     }
 }
 

@@ -5,15 +5,17 @@ use std::collections::HashMap;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::first_line;
 use crate::analysis::query::Needle;
 use crate::analysis::run_result::RunResult;
 use crate::analysis::summary::Summary;
+use crate::model::names::first_chars;
 
 /// The runs of a task that are listed: the newest.
 const MAX_LISTED: usize = 40;
 /// Longer tasks have no query; bytes.
 const MAX_QUERIED: usize = 1_000;
+/// The characters of a name, at most.
+const MAX_NAME: usize = 200;
 /// The `k` of pass@k.
 pub const K: usize = 3;
 
@@ -200,6 +202,16 @@ fn drawn(some: usize, number: usize, k: usize) -> f64 {
     }
     let draw = |at: usize| (some - at) as f64 / (number - at) as f64;
     (0..k).map(draw).product()
+}
+
+/// Returns the first line of a text, not longer than a name.
+pub(super) fn first_line(text: &str) -> String {
+    let line = text.lines().map(str::trim).find(|line| !line.is_empty());
+    let line = line.unwrap_or_default();
+    match first_chars(line, MAX_NAME) {
+        Some(start) => format!("{start}…"),
+        None => line.to_owned(),
+    }
 }
 
 #[cfg(test)]

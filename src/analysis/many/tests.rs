@@ -367,7 +367,7 @@ fn the_totals_of_all_views_are_the_same() {
     let zone = zone("America/New_York");
     let now = micros("2026-10-31T12:00:00Z");
     let clock = Clock::at(now, &zone);
-    for text in ["", "model:m", "result:limit,error", "-project:none cost>0"] {
+    for text in ["", "model:m", "result:limit,error", "-task:none cost>0"] {
         let query = Query::parse_at(text, &clock);
         assert_eq!(query.ignored, []);
         let matching = || {

@@ -210,8 +210,7 @@ impl Overview {
         let runs_before = before.map_or(0, |before| before.runs);
         let change = |of: fn(&Totals) -> &Measure, words: fn(f64) -> String| {
             let before = of(before?);
-            let change = amounts(of(now).sum?, before.sum?, before.runs, words);
-            change
+            amounts(of(now).sum?, before.sum?, before.runs, words)
         };
         let per_run = |measure: &Measure, words: fn(f64) -> String| {
             let median = measure

@@ -50,7 +50,7 @@ impl CalendarField {
     }
 
     /// Returns the number of values.
-    pub fn len(self) -> u32 {
+    pub fn count(self) -> u32 {
         match self {
             CalendarField::Weekday => 7,
             CalendarField::Hour => 24,
@@ -88,7 +88,7 @@ impl CalendarField {
             CalendarField::Hour => {
                 let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
                 let hour = text.parse().ok().filter(|_| is_number);
-                hour.filter(|hour| *hour < self.len())
+                hour.filter(|hour| *hour < self.count())
             }
         }
     }
@@ -128,7 +128,7 @@ pub(super) fn between(field: CalendarField, low: u32, high: u32) -> u32 {
         true => (low..=high).contains(&value),
         false => value >= low || value <= high,
     };
-    (0..field.len())
+    (0..field.count())
         .filter(|value| is_within(*value))
         .fold(0, |bits, value| bits | 1 << value)
 }
@@ -139,8 +139,8 @@ impl fmt::Display for CalendarValues {
         let word = |value| self.field.word(value);
         let mut parts = Vec::new();
         let mut from = None;
-        for value in 0..=self.field.len() {
-            let is_in = value < self.field.len() && self.values >> value & 1 == 1;
+        for value in 0..=self.field.count() {
+            let is_in = value < self.field.count() && self.values >> value & 1 == 1;
             match (from, is_in) {
                 (None, true) => from = Some(value),
                 (Some(first), false) => {

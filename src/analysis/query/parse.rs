@@ -237,7 +237,7 @@ fn of_calendar(
     values: &[Given],
     clock: &Clock,
 ) -> Parsed<Test> {
-    let last = field.len() - 1;
+    let last = field.count() - 1;
     let is_hour = field == CalendarField::Hour;
     let bits = |given: &Given| {
         let text = given.text.as_str();

@@ -973,7 +973,7 @@ fn is_file(word: &str) -> bool {
     let is_short = end.len() == 1 && (stem.len() < 2 || stem.contains('.'));
     is_named
         && !is_short
-        && !stem.contains(|c: char| matches!(c, '(' | ')' | ':' | '='))
+        && !stem.contains(['(', ')', ':', '='])
         && ENDS.iter().any(|known| end.eq_ignore_ascii_case(known))
 }
 

@@ -9,6 +9,7 @@
 //! policy forbids all inline scripts and would break the file if it were shown in place.
 
 pub(crate) mod atif;
+pub(crate) mod index;
 pub(crate) mod otlp;
 pub(crate) mod share;
 
@@ -30,13 +31,13 @@ use jiff::tz::TimeZone;
 use crate::analysis::format;
 use crate::analysis::state::walk;
 use crate::analysis::summary::Summary;
-use crate::analysis::timing::began;
 use crate::live::Run;
 use crate::model::json::Json;
 use crate::model::redact::{Blanked, MAX_SOUGHT};
 use crate::model::{RunKey, TraceFile};
 use crate::page::app::AppState;
 use crate::page::error::{Answer, WebError};
+use crate::page::export::index::{INDEX_CHARS, IndexRow, index_rows};
 use crate::page::extract::{RunParam, no_such_step};
 use crate::page::params::Params;
 use crate::page::part::json_tree::find;
@@ -69,8 +70,6 @@ const MAX_TEXT: usize = 64_000_000;
 const MAX_STATES: usize = 8_000_000;
 /// Limits the bytes of a state value. Longer values are truncated.
 const MAX_VALUE: usize = 2_000;
-/// Limits the characters of a step in the index.
-const INDEX_CHARS: usize = 100;
 /// Limits the child runs that are written after the steps.
 const MAX_CHILDREN: usize = 50;
 /// Limits the child runs listed.
@@ -311,38 +310,6 @@ struct ExportHead<'a> {
     started: Vec<Phrase>,
     /// The steps in the file.
     steps: Vec<IndexRow>,
-}
-
-/// A step in the index of the file.
-pub(crate) struct IndexRow {
-    n: usize,
-    pub label: Line,
-    /// The local time of its start, with the time in UTC, and the same in RFC 3339. Empty if not
-    /// recorded.
-    pub time: Line,
-    iso: String,
-    pub call: Line,
-}
-
-/// Lists the steps of a file.
-fn index_rows(view: &RunView<'_>, steps: Range<usize>) -> Vec<IndexRow> {
-    let row = |n: usize| {
-        let at = view
-            .index
-            .round_of(n)
-            .and_then(|group| began(view.index, group));
-        let call = view.index.steps().get(n).map(|step| &*step.call);
-        IndexRow {
-            n,
-            label: view.label(n).into(),
-            time: at.map(|at| view.with_utc(at)).unwrap_or_default().into(),
-            iso: at.map(|at| view.iso(at)).unwrap_or_default(),
-            call: text::one_line(call.unwrap_or_default(), INDEX_CHARS)
-                .0
-                .into(),
-        }
-    };
-    steps.map(row).collect()
 }
 
 /// A step in the file, `#step-{n}`.

@@ -51,6 +51,7 @@ pub(crate) static EVERYWHERE: Section = Section {
         key(&["g", "o"], "overview"),
         key(&["g", "u"], "usage"),
         key(&["g", "l"], "failures"),
+        key(&["g", "x"], "experiments"),
         key(&["g", "f"], "search the text of all runs"),
         command(&["t"], "change theme (system, light, dark)"),
         key(&["Esc"], "close, clear, leave the field"),

@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use crate::analysis::format::{count, counted, visible};
 use crate::analysis::why::why;
-use crate::page::export::IndexRow;
+use crate::page::export::index::IndexRow;
 use crate::page::part::action::{Block, Pair};
 use crate::page::part::critic::Critic;
 use crate::page::part::fold::{Folded, More};

@@ -196,7 +196,7 @@ fn of_calendar(
             *count += 1;
         }
     }
-    let values = (0..field.len()).zip(counts);
+    let values = (0..field.count()).zip(counts);
     let items = values.map(|(value, count)| Completion {
         text: field.word(value),
         about: String::new(),

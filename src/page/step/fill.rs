@@ -113,7 +113,7 @@ const MAX_STARTED: usize = 20;
 
 /// Lists the child runs that started during step `n`.
 pub(crate) fn started(children: &[(Arc<Summary>, Option<usize>)], n: usize) -> Vec<Phrase> {
-    started_by(children, n).map(|child| card(child)).collect()
+    started_by(children, n).map(card).collect()
 }
 
 /// Returns the child runs that step `n` started.
