@@ -6,7 +6,7 @@
 use super::format::{capitalised, counted, number, score};
 use super::run_result::ShownStatus;
 use super::summary::Summary;
-use super::verdict::NoteKind;
+use super::verdict::{NoteKind, UNSOLVED};
 
 impl Summary {
     /// Returns how the run ended: `Finished, 8 steps with errors`, `API error 529: Overloaded`,
@@ -45,7 +45,10 @@ impl Summary {
     /// Returns the status of an answer, its reward and the number of steps with errors.
     fn answer_in_brief(&self, status: ShownStatus, reward: Option<f64>) -> String {
         let mut words = capitalised(status.as_str());
-        if let Some(reward) = reward {
+        let sentence = self.verdict.head();
+        if sentence.starts_with(UNSOLVED) && status == ShownStatus::Unsolved {
+            words = sentence.to_owned();
+        } else if let Some(reward) = reward {
             let reward = if reward.fract() == 0.0 {
                 number(reward)
             } else {

@@ -48,8 +48,8 @@ pub(super) struct Args {
         allow_hyphen_values = true
     )]
     sort: Sort,
-    /// Group runs, with totals: by day, week, model, status, stop, writer, project, task, agent or
-    /// parent
+    /// Group runs, with totals: by day, week, model, status, stop, writer, project, task, log,
+    /// agent or parent
     #[arg(long, value_name = "BY", value_parser = grouping, conflicts_with = "csv")]
     group: Option<&'static Grouping>,
     /// Print CSV with all fields of the JSON, in the order of the list

@@ -260,7 +260,7 @@ impl Reader for Trajectory {
                         name,
                         score,
                         grade,
-                        reason: None,
+                        ..RunScore::default()
                     })
                 };
                 self.scores = scored.filter_map(score).take(MAX_SCORES).collect();

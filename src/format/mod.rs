@@ -105,6 +105,17 @@ pub(crate) use qitos::{event as event_in, step as step_in};
 use crate::model::event::Event;
 use crate::model::{Record, Step};
 
+/// The stage of an event whose record is the content of a system message.
+pub const SYSTEM: &str = "system";
+/// The phase of an event whose record is a text that other records refer to. Its stage is the key.
+pub const STORED: &str = "attachment";
+
+/// Returns the references in a JSON text to texts that are stored once: whole strings, each with its
+/// offset. A reference ends with `//` and the key of the text.
+pub fn stored_texts_in(json: &str) -> impl Iterator<Item = (usize, &str)> {
+    inspect::references_in(json)
+}
+
 /// Returns the step in a record, if there is one.
 pub fn step<'a>(record: &'a Record<'_>) -> Option<Step<'a>> {
     qitos::step(&record.text).filter(|_| record.fate.is_readable())

@@ -30,6 +30,9 @@ pub struct Format {
     pub no_end_reason: &'static str,
     /// Whether its files are named by ids, so that only the task describes a run.
     pub is_session: bool,
+    /// Whether a run is a sample of an evaluation: it's called by the first line of its input, and
+    /// its page opens with the transcript.
+    pub is_sample: bool,
     /// Whether its records are in chronological order, so that an exception is an issue.
     pub is_in_order: bool,
     /// Whether a step is one reply of the model. If not, the number of replies is unknown.
@@ -96,6 +99,7 @@ impl Format {
         file: "",
         no_end_reason: "",
         is_session: false,
+        is_sample: false,
         is_in_order: false,
         has_reply_steps: true,
         has_exchange: false,

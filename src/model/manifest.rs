@@ -166,6 +166,8 @@ pub struct Manifest {
     pub copied: Option<Copied>,
     /// The scores of the run as a whole.
     pub scores: Vec<RunScore>,
+    /// The tokens of the requests that graders made to models. They aren't among the run's tokens.
+    pub grader_tokens: Option<u64>,
     /// Who withdrew the outcome of the run, and why, as the end of a sentence: "invalidated by me:
     /// grader was wrong".
     pub invalidation: Option<Box<str>>,
@@ -199,6 +201,10 @@ pub struct Trial {
     pub task_id: Option<Box<str>>,
     /// The number of this run among those of the same task.
     pub repeat: Option<i64>,
+    /// The answer that the task expects. If there are several, they are separated by commas.
+    pub target: Option<Box<str>>,
+    /// The metrics over all runs of the set, in words: "accuracy 0.75, stderr 0.25".
+    pub set_results: Option<Box<str>>,
     /// The options of the agent, as JSON.
     pub agent_args: Option<Box<str>>,
     /// The options of the model, as JSON. Messages are not included.
@@ -220,6 +226,12 @@ pub struct RunScore {
     pub grade: Option<Box<str>>,
     /// The explanation.
     pub reason: Option<Box<str>>,
+    /// The answer that was scored, if the score names it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub answer: Option<Box<str>>,
+    /// The event that contains the whole explanation, and the explanation's JSON pointer in it.
+    #[serde(skip)]
+    pub source: Option<(usize, Box<str>)>,
 }
 
 impl RunScore {

@@ -250,7 +250,7 @@ fn help_of_every_command() {
           --since <YYYY-MM-DD>  The first day
           --until <YYYY-MM-DD>  The last day
           --sort <FIELD>        Sort by one of the fields below; a leading `-` reverses the order [default: updated]
-          --group <BY>          Group runs, with totals: by day, week, model, status, stop, writer, project, task, agent or parent
+          --group <BY>          Group runs, with totals: by day, week, model, status, stop, writer, project, task, log, agent or parent
           --csv                 Print CSV with all fields of the JSON, in the order of the list
           --json                Print one JSON document
           --config <FILE>       Settings file, in TOML [default: ~/.config/board/config.toml]
@@ -305,6 +305,8 @@ fn help_of_every_command() {
       models             The models, if there are several
       title              The title that lists show (in JSON, only a recorded one)
       task               The task
+      target             The answer that the task expects
+      log                The evaluation log that contains it
       parent             The run that started it
       continues          The run that it continues
       format             The format of its trace
@@ -333,8 +335,8 @@ fn help_of_every_command() {
       hour               The hour at which it started, in your time zone: 0 to 23, 9..17, 22..4 (not in JSON)
       state.KEY changed  Whether a step changed the key of the state
     Fields that don't work with --sort:
-      path verdict verdict_second tokens_estimated critic models task partial also_at copies_say
-      agent tool file failure err weekday hour state.KEY
+      path verdict verdict_second tokens_estimated critic models task target partial also_at
+      copies_say agent tool file failure err weekday hour state.KEY
     "#);
     insta::assert_snapshot!(help(&["search", "--help"]), @r#"
     Search the text of all runs

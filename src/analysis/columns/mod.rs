@@ -33,6 +33,8 @@ pub const TITLE: &Column = named("title");
 pub const VERDICT: &Column = named("verdict");
 /// The task.
 pub const TASK: &Column = named("task");
+/// The file of an eval whose samples are runs.
+pub const LOG: &Column = named("log");
 /// The project directory.
 pub const PROJECT: &Column = named("project");
 /// The tool that wrote the trace.

@@ -382,6 +382,20 @@ pub static COLUMNS: &[Column] = &[
         .absent(NOT_RECORDED)
         .long(),
     row(
+        "target",
+        "target",
+        "target",
+        Text(|run| run.target.as_deref()),
+    )
+    .about("The answer that the task expects")
+    .absent(NOT_RECORDED)
+    .cell(35, "target", Width::Text)
+    .optional()
+    .long(),
+    row("log", "log", "log", Text(Summary::log))
+        .about("The evaluation log that contains it")
+        .absent(NOT_RECORDED),
+    row(
         "parent",
         "parent",
         "parent",

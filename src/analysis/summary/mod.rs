@@ -13,7 +13,7 @@ use super::format;
 use super::life::{ExternalFacts, Life, life};
 use super::ordinals::kept_of_all;
 use super::stated::{cost_usd, tokens};
-use super::verdict::{RunStatus, Verdict, verdict};
+use super::verdict::{RunStatus, Verdict, is_part_of_reward, verdict};
 use super::{
     health,
     life::Liveness,
@@ -27,15 +27,6 @@ use crate::model::price::{KindCosts, Prices, RequestSize};
 use crate::model::step::Usage;
 use crate::model::{Can, Certainty, EventKind, Index, Outcome, RunKey, RunScore};
 
-/// Names of the checks listed with a reward. None of them is a score of the run.
-const CHECKS: [&str; 5] = [
-    "database",
-    "actions met",
-    "assertions met",
-    "statements met",
-    "told as asked",
-];
-
 /// Returns the score of the run: the reward if there is one, otherwise the lowest score that isn't
 /// part of a reward.
 fn given<'a>(scores: impl Iterator<Item = &'a RunScore> + Clone) -> Option<f64> {
@@ -43,9 +34,8 @@ fn given<'a>(scores: impl Iterator<Item = &'a RunScore> + Clone) -> Option<f64> 
         .clone()
         .find(|given| *given.name == *"reward")
         .and_then(|given| given.score);
-    let is_part = |name: &str| name.starts_with("reward.") || CHECKS.contains(&name);
     let others = scores
-        .filter(|given| !is_part(&given.name))
+        .filter(|given| !is_part_of_reward(&given.name))
         .filter_map(|given| given.score);
     whole.or_else(|| others.min_by(f64::total_cmp))
 }
@@ -208,6 +198,14 @@ pub struct RareFacts {
     pub total: Option<u64>,
     /// Whether that record states what may explain a difference from the steps.
     pub total_explained: bool,
+    /// The answer that the task expects, if recorded.
+    pub target: Option<Box<str>>,
+    /// The answer that was scored, if a score names it.
+    pub scored_answer: Option<Box<str>>,
+    /// The sample that the run is, if it's one of an evaluation.
+    pub sample: Option<Box<Sample>>,
+    /// The tokens of the requests that graders made to models. They aren't among the run's tokens.
+    pub grader_tokens: Option<u64>,
     /// Who invalidated the result, and why.
     pub invalidation: Option<String>,
     /// The number of files that tools changed, as far as the trace shows.
@@ -221,6 +219,55 @@ pub struct RareFacts {
     pub prompt_hash: Option<Box<str>>,
     /// The last score of each critic, and the scores of the whole run, as far as they're numbers.
     pub critic_scores: ThinVec<CriticScore>,
+}
+
+/// A sample of an evaluation.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sample {
+    /// The name of the evaluation's task.
+    pub task: Option<Box<str>>,
+    /// The id of the sample.
+    pub id: Option<Box<str>>,
+    /// The number of this run among those of the sample, if recorded.
+    pub epoch: Option<i64>,
+    /// The metrics over all samples of the log, in words.
+    pub results: Option<Box<str>>,
+}
+
+impl Sample {
+    /// Returns the sample that a run is.
+    fn of(index: &Index) -> Option<Box<Self>> {
+        let manifest = index.manifest().get()?;
+        let trial = manifest
+            .trial
+            .as_deref()
+            .filter(|_| manifest.format.is_sample)?;
+        Some(Box::new(Self {
+            task: trial.task_set.clone(),
+            id: trial.task_id.clone(),
+            epoch: trial.repeat,
+            results: trial.set_results.clone(),
+        }))
+    }
+
+    /// Returns the name of the evaluation's task without its package.
+    pub fn task_name(&self) -> Option<&str> {
+        let name = self
+            .task
+            .as_deref()?
+            .trim_end_matches('/')
+            .rsplit('/')
+            .next();
+        name.filter(|name| !name.is_empty())
+    }
+
+    /// Returns the words that name the sample: the task without its package, the id and the epoch.
+    pub fn words(&self) -> Vec<String> {
+        let task = self.task_name().map(str::to_owned);
+        let id = self.id.as_deref().map(|id| format!("sample {id}"));
+        let epoch = self.epoch.map(|epoch| format!("epoch {epoch}"));
+        [task, id, epoch].into_iter().flatten().collect()
+    }
 }
 
 impl Blank for RareFacts {
@@ -492,10 +539,33 @@ impl Summary {
             .unwrap_or_else(|| self.key.name())
     }
 
-    /// Returns the title if the run is a session. Its file name doesn't describe it, so it's called
-    /// by its title. Other runs are called by their name.
+    /// Returns whether the run is read from top to bottom, as a conversation: a session, or a sample
+    /// of an evaluation. Other runs are looked through step by step.
+    pub fn is_conversation(&self) -> bool {
+        self.is_session || self.sample.is_some()
+    }
+
+    /// Returns the title if the run is a session or a sample. Its file name doesn't describe it, so
+    /// it's called by its title. Other runs are called by their name.
     pub fn session_title(&self) -> Option<&str> {
-        self.is_session.then(|| self.title())
+        self.is_conversation().then(|| self.title())
+    }
+
+    /// Returns the log that contains the run, if the run is a sample: the beginning of its key.
+    pub fn log(&self) -> Option<&str> {
+        let id = self.sample.as_deref()?.id.as_deref()?;
+        let (log, _) = self.key.as_str().rsplit_once(&format!("/{id}_"))?;
+        Some(log)
+    }
+
+    /// Returns the scores of the whole run that have a value, without the parts of a reward.
+    pub fn whole_scores(&self) -> impl Iterator<Item = (&str, &str)> {
+        let has_reward = self.scores.iter().any(|given| given.name == "reward");
+        let whole = self
+            .scores
+            .iter()
+            .filter(move |given| !has_reward || !is_part_of_reward(&given.name));
+        whole.filter_map(|given| Some((given.name.as_str(), given.value.as_deref()?)))
     }
 
     /// Returns the number of runs in the directory.
@@ -1256,6 +1326,15 @@ pub fn summary(
         total_explained: manifest
             .and_then(|manifest| manifest.total.as_ref())
             .is_some_and(|it| !it.aside.is_empty()),
+        target: manifest
+            .and_then(|manifest| manifest.trial.as_deref())
+            .and_then(|trial| trial.target.clone()),
+        scored_answer: manifest
+            .into_iter()
+            .flat_map(|manifest| &manifest.scores)
+            .find_map(|given| given.answer.clone()),
+        sample: Sample::of(index),
+        grader_tokens: manifest.and_then(|manifest| manifest.grader_tokens),
         invalidation: text(manifest.and_then(|manifest| manifest.invalidation.as_ref())),
         files_changed: files_changed(index),
         files_edited: files_edited(index),

@@ -27,6 +27,7 @@ mod second;
 mod stop_word;
 #[cfg(test)]
 mod tests;
+mod unsolved;
 mod wording;
 
 pub use super::run_status::RunStatus;
@@ -34,6 +35,7 @@ pub use cause::{LimitFrom, StepLimit};
 pub(super) use facts::{decided_stop, is_disputed, last_mode};
 pub use recorded::reading;
 pub(super) use rounds::other_run;
+pub(super) use unsolved::{UNSOLVED, deciding, is_part_of_reward};
 pub use wording::{Note, NoteKind};
 
 use facts::{Facts, steps};
@@ -144,13 +146,25 @@ pub fn verdict(index: &Index, life: &Life) -> Verdict {
             RunStatus::Answered => outcome == Outcome::Completed || has_answer,
             _ => outcome == Outcome::Completed && has_answer,
         };
-        let (sentence, head) = wording.sentence();
+        let second = facts.second(mark);
+        let is_undenied = mark == RunStatus::Answered && contradictions.is_empty();
+        // Whether the answer is right matters more than how the run ended.
+        let (sentence, head, second) = match facts.unsolved().filter(|_| is_undenied) {
+            Some(unsolved) => {
+                let second = unsolved::how_it_ended(&wording, &second);
+                (unsolved, "", second)
+            }
+            None => {
+                let (sentence, head) = wording.sentence();
+                (sentence, head, second)
+            }
+        };
         Verdict {
             sentence: sentence.into(),
             head: head.into(),
             brief: wording.brief.as_str().into(),
             notes: wording.notes.into(),
-            second: facts.second(mark).into(),
+            second: second.into(),
             outcome,
             mark,
             certainty,

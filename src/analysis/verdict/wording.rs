@@ -106,16 +106,26 @@ impl Wording {
         self.notes.iter().any(|note| note.kind == kind)
     }
 
-    /// Returns the sentence, and its part without notes. The second is empty if that's all of it.
-    pub(super) fn sentence(&self) -> (String, &str) {
+    /// Returns the sentence without the notes of this kind.
+    pub(super) fn sentence_without(&self, kind: NoteKind) -> String {
+        self.sentence_of(|note| note.kind != kind)
+    }
+
+    fn sentence_of(&self, is_told: impl Fn(&Note) -> bool) -> String {
         let mut sentence = self.head.clone();
         if !self.basis.is_empty() {
             sentence += &format!(" ({})", self.basis);
         }
-        for note in &self.notes {
+        for note in self.notes.iter().filter(|note| is_told(note)) {
             sentence += NEXT;
             sentence += &note.words;
         }
+        sentence
+    }
+
+    /// Returns the sentence, and its part without notes. The second is empty if that's all of it.
+    pub(super) fn sentence(&self) -> (String, &str) {
+        let sentence = self.sentence_of(|_| true);
         let is_all = sentence.len() == self.head.len();
         (sentence, if is_all { "" } else { &self.head })
     }

@@ -10,7 +10,7 @@ use crate::analysis::life::{Basis, Liveness};
 use crate::analysis::newest::{are_steps_unknown, newest_run};
 use crate::analysis::stated;
 use crate::analysis::summary::Summary;
-use crate::analysis::verdict::{RunStatus, ended, reading, under_way};
+use crate::analysis::verdict::{RunStatus, UNSOLVED, deciding, ended, reading, under_way};
 use crate::analysis::window::NearlyFull;
 use crate::model::event::StopNote;
 use crate::model::names::clipped;
@@ -145,8 +145,42 @@ pub(super) fn evidence(summary: &Summary, index: &Index, lines: &dyn Lines) -> V
             ..Evidence::at(Kind::Answer, step, format!("Answer: {answer}"))
         });
     }
+    from_scores(summary, index, &mut evidence);
     evidence.truncate(MAX_EVIDENCE);
     evidence
+}
+
+/// Adds the score that says whether the task is solved, and the expected answer. They come first if
+/// the answer was wrong, otherwise before the answer.
+fn from_scores(summary: &Summary, index: &Index, evidence: &mut Vec<Evidence>) {
+    let Some(target) = summary.target.as_deref() else {
+        return;
+    };
+    let is_unsolved = summary.verdict.sentence.starts_with(UNSOLVED);
+    let manifest = index.manifest().get();
+    let given = manifest.and_then(|manifest| deciding(&manifest.scores));
+    let score = given.filter(|_| is_unsolved).and_then(|given| {
+        let reason = given.reason.as_deref()?;
+        let reason = clipped(reason.lines().next()?.trim(), MAX_OUTPUT_CHARS);
+        let event = given.source.as_ref().map(|(event, _)| *event);
+        Some(Evidence {
+            event,
+            ..Evidence::at(Kind::Critic, None, format!("{}: {reason}", given.name))
+        })
+    });
+    let target = clipped(target, MAX_OUTPUT_CHARS);
+    let target = Evidence::at(Kind::Answer, None, format!("Target: {target}"));
+    let is_answer = |piece: &Evidence| piece.kind == Kind::Answer;
+    let answer = evidence.iter().rposition(is_answer);
+    let answer = answer.map(|at| evidence.remove(at));
+    let scored = [Some(target), answer, score].into_iter().flatten();
+    if is_unsolved {
+        evidence.splice(0..0, scored);
+    } else {
+        // Of many pieces, the last are left out.
+        evidence.truncate(MAX_EVIDENCE.saturating_sub(2));
+        evidence.extend(scored);
+    }
 }
 
 /// Adds the sequences of similar steps that led up to the end.

@@ -202,6 +202,7 @@ fn write_head(out: &mut dyn Write, run: &RecordedRun, look: &Look) -> io::Result
     )?;
     fact("title", summary.recorded_title().map(str::to_owned))?;
     fact("task", summary.task.as_deref().map(str::to_owned))?;
+    fact("target", summary.target.as_deref().map(str::to_owned))?;
     fact("model", summary.models_words())?;
     fact(
         "agents",

@@ -225,6 +225,11 @@ impl<'a> Draft<'a> {
         self.place = place;
     }
 
+    /// Returns the record that the calls are about.
+    pub fn place(&self) -> RecordPlace {
+        self.place
+    }
+
     /// Adds the record as an event and returns its number.
     pub fn event(&mut self, mark: EventDraft<'_>) -> usize {
         let RecordPlace { span, line, fate } = self.place;

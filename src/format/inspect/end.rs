@@ -32,6 +32,7 @@ pub(super) const FORMAT: Format = Format {
     },
     file: "sample",
     has_exchange: true,
+    is_sample: true,
     assemble: Some(part::assembled),
     ..Format::UNKNOWN
 };
@@ -40,6 +41,7 @@ pub(super) const FORMAT: Format = Format {
 static LOG_ALONE: Format = Format {
     file: "log",
     has_reply_steps: false,
+    is_sample: false,
     ..FORMAT
 };
 
@@ -53,6 +55,8 @@ fields! {
     struct Error { message, traceback }
     struct Limit { reason, message, limit, kind = "type" }
     struct Score { value }
+    struct Results { scores }
+    struct Scored { name, metrics }
     struct Edit { value, provenance }
     struct Invalidation { author, reason }
 }
@@ -92,6 +96,11 @@ pub(super) struct Facts {
     /// Whether a scorer made a model request. The sample's usage is then not the agent's alone.
     pub(super) was_scored: bool,
     answer: Option<Box<str>>,
+    /// The expected answer.
+    target: Option<Box<str>>,
+    /// The tokens of the requests by scorers, and whether a request lacks them.
+    of_graders: Option<u64>,
+    lacks_graders: bool,
     id: Option<String>,
     epoch: Option<i64>,
     uuid: Option<Box<str>>,
@@ -214,7 +223,7 @@ impl Facts {
                 let grades =
                     walk::members(value).filter_map(|(_, score)| graded(Score::of(score).value?));
                 self.grades = grades.collect();
-                self.scores = scores(value);
+                self.scores = scores(value, at);
                 self.edits = walk::members(value)
                     .take(MAX_SCORES)
                     .filter_map(|(name, score)| edited(name, score))
@@ -231,6 +240,7 @@ impl Facts {
                 self.retried_after = cut(&filled(Error::of(value).message).unwrap_or_default());
             }
             "output" => self.answer = filled(Some(value)).map(|answer| cut(answer.trim())),
+            "target" => self.target = target(value),
             "uuid" => self.uuid = short(Some(value)),
             "id" => {
                 self.id = text(Some(value)).or_else(|| int(Some(value)).map(|id| id.to_string()))
@@ -288,6 +298,16 @@ impl Facts {
             }
             None => self.lacks_reply = true,
         }
+    }
+
+    /// Adds the usage of a request by a scorer.
+    pub(super) fn graded(&mut self, part: &Part) {
+        let tokens = part
+            .tokens
+            .and_then(|tokens| Some(tokens.input?.saturating_add(tokens.output?)));
+        self.lacks_graders |= tokens.is_none();
+        let all = self.of_graders.into_iter().chain(tokens);
+        self.of_graders = all.reduce(u64::saturating_add);
     }
 
     /// Adds the recorded usage of a step.
@@ -354,6 +374,8 @@ impl Facts {
                 task_set: short(eval.task),
                 task_id: self.id.as_deref().map(cut),
                 repeat: self.epoch,
+                target: self.target.take(),
+                set_results: set_results(header.results),
                 agent_args: given(args),
                 model_options: given(eval.model_generate_config),
                 messages: self.counted_messages(),
@@ -382,6 +404,9 @@ impl Facts {
         } else {
             std::mem::take(&mut self.scores)
         };
+        run.grader_tokens = self
+            .of_graders
+            .filter(|tokens| *tokens > 0 && !self.lacks_graders);
         run.tokens = tokens.filter(|tokens| *tokens > 0);
         run.usage = usage;
         run.cost_usd = cost.filter(|cost| *cost > 0.0);
@@ -768,6 +793,45 @@ impl Facts {
     }
 }
 
+/// Metrics of a log that are kept, at most.
+const MAX_METRICS: usize = 8;
+
+/// Returns the metrics of all samples in a log, in words. With several scorers, each metric follows
+/// the name of its scorer.
+fn set_results(results: Option<&str>) -> Option<Box<str>> {
+    let scores = results.and_then(|results| Results::of(results).scores)?;
+    let scores: Vec<Scored<'_>> = walk::items(scores)
+        .take(MAX_METRICS)
+        .map(Scored::of)
+        .collect();
+    let is_one = scores.len() < 2;
+    let metrics = scores.iter().flat_map(|scored| {
+        let scorer = filled(scored.name).filter(|_| !is_one);
+        let metrics = scored.metrics.into_iter().flat_map(walk::members);
+        metrics.filter_map(move |(name, metric)| {
+            let value = number(Score::of(metric).value)?;
+            let names = [scorer.clone(), text(Some(name))];
+            let names: Vec<String> = names.into_iter().flatten().collect();
+            Some(format!("{} {value:.2}", names.join(" ")))
+        })
+    });
+    let metrics: Vec<String> = metrics.take(MAX_METRICS).collect();
+    (!metrics.is_empty()).then(|| cut(&metrics.join(", ")))
+}
+
+/// Returns the expected answer: a text, or several in a list.
+fn target(value: &str) -> Option<Box<str>> {
+    let words = match text(Some(value)) {
+        Some(words) => words.trim().to_owned(),
+        None => {
+            let each = walk::items(value).take(MAX_SCORES);
+            let each = each.filter_map(|one| filled(Some(one)));
+            each.collect::<Vec<_>>().join(", ")
+        }
+    };
+    (!words.is_empty()).then(|| cut(&words))
+}
+
 /// Returns the scorer of an edited score, and a sentence about who edited it and why. The newest
 /// edit counts.
 fn edited(name: &str, score: &str) -> Option<(Box<str>, Box<str>)> {
@@ -822,4 +886,39 @@ fn last_solver(plan: Option<&str>) -> Solver<'_> {
         .last()
         .map(Solver::of)
         .unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_target_is_a_text_or_several() {
+        for (recorded, told) in [
+            (r#"" Yes""#, Some("Yes")),
+            (r#"["bike", "bicycle"]"#, Some("bike, bicycle")),
+            (r#""""#, None),
+            ("[]", None),
+            ("null", None),
+            (r#"{"a": 1}"#, None),
+        ] {
+            assert_eq!(target(recorded).as_deref(), told, "{recorded}");
+        }
+        let long = format!("\"{}\"", "x".repeat(100_000));
+        assert!(target(&long).is_some_and(|words| words.len() < 1_000));
+    }
+
+    #[test]
+    fn the_metrics_of_a_log_name_their_scorers_if_there_are_several() {
+        let metrics =
+            r#"{"accuracy": {"value": 0.75}, "stderr": {"value": 0.25}, "odd": {"value": null}}"#;
+        let one = format!(r#"{{"scores": [{{"name": "match", "metrics": {metrics}}}]}}"#);
+        let words = |results: &str| set_results(Some(results)).map(String::from);
+        assert_eq!(words(&one).as_deref(), Some("accuracy 0.75, stderr 0.25"));
+        let two = r#"{"scores": [{"name": "a", "metrics": {"mean": {"value": 1}}},
+            {"name": "b", "metrics": {"mean": {"value": 0}}}]}"#;
+        assert_eq!(words(two).as_deref(), Some("a mean 1.00, b mean 0.00"));
+        assert_eq!(words("null"), None);
+        assert_eq!(words(r#"{"scores": []}"#), None);
+    }
 }

@@ -14,13 +14,14 @@ use std::collections::{BTreeMap, HashMap};
 use super::recent::Recent;
 use super::value::{count, cut, filled, is_true, micros, short, spoken};
 use super::watch::begun;
-use super::{Draft, EventDraft, Reader, Several, Shape, Source, Tool};
+use super::{Draft, EventDraft, Reader, RecordPlace, STORED, SYSTEM, Several, Shape, Source, Tool};
 use crate::format::part::text;
 use crate::model::json::walk;
 use crate::model::{Compaction, EventKind, IssueKind};
 
 use end::{FORMAT, Facts, Last};
-use part::{MAX_TEXTS, PREFIXES, part_of, references, score_at_end};
+pub(super) use part::references_in;
+use part::{MAX_TEXTS, PREFIXES, is_key, part_of, references, score_at_end};
 
 /// A log.
 pub(super) static LOG: Tool = Tool {
@@ -74,9 +75,11 @@ const PATHS: &[&[&str]] = &[
     &["working_limit"],
     &["cost_limit"],
     &["turn_limit"],
+    &["messages", "*", "content"],
     &["messages", "*", "role"],
     &["invalidation"],
     &["error_retries", "*"],
+    &["target"],
 ];
 
 fields! {
@@ -93,6 +96,10 @@ const MAX_KEPT: usize = 500_000;
 const LARGE_BYTES: usize = 8 << 10;
 /// The same for a step that refers to texts after the events. Its row then shows the references.
 const HUGE_BYTES: usize = 64 << 10;
+/// System messages of a sample that are kept as events, at most.
+const MAX_SYSTEM: usize = 50;
+/// Texts stored after the events that can be found by their key, at most.
+const MAX_STORED: usize = 5_000;
 /// The part of a long text that is read for the row of a step, in bytes.
 const MAX_TEXT_BYTES: usize = 2_000;
 
@@ -128,6 +135,11 @@ struct Sample {
     /// The first event of each step that refers to a text.
     first: Recent<usize, usize>,
     kept: usize,
+    /// The content of the message that is being read.
+    content: Option<RecordPlace>,
+    /// The number of system messages, and of texts stored after the events.
+    system: usize,
+    stored: usize,
     facts: Facts,
 }
 
@@ -155,7 +167,11 @@ impl Reader for Sample {
                 let words = text(Some(record.text)).unwrap_or_else(|| last_said(record.text));
                 draft.prompt(Some(&words), &EventDraft::new("input", None));
             }
-            ["messages", ..] => self.facts.take("messages", record.text, None),
+            ["messages", _, "content"] => {
+                let is_empty = matches!(record.text, "null" | "\"\"" | "[]");
+                self.content = (!is_empty).then(|| draft.place());
+            }
+            ["messages", ..] => self.message(record.text, draft),
             [key] | [key, _] => {
                 let is_object = record.text.starts_with('{');
                 let at = is_object
@@ -259,7 +275,9 @@ impl Sample {
             }
             "model" => {
                 self.facts.was_scored = true;
-                self.facts.asked(&part_of(record));
+                let part = part_of(record);
+                self.facts.asked(&part);
+                self.facts.graded(&part);
                 draft.event(mark);
             }
             "tool" if !self.is_scoring(event.span_id) => self.answer(record, &event, mark, draft),
@@ -418,9 +436,27 @@ impl Sample {
         }
     }
 
-    /// Handles a text that events refer to.
+    /// Handles the role of a message in the final conversation, which follows the content. The
+    /// content of a system message becomes an event. The other messages are in the steps.
+    fn message(&mut self, role: &str, draft: &mut Draft<'_>) {
+        self.facts.take("messages", role, None);
+        let content = self.content.take();
+        let is_system = text(Some(role)).as_deref() == Some(SYSTEM);
+        if let Some(content) = content.filter(|_| is_system && self.system < MAX_SYSTEM) {
+            self.system += 1;
+            let own = draft.place();
+            draft.at(content);
+            draft.event(EventDraft::new("message", None).stage(SYSTEM));
+            draft.at(own);
+        }
+    }
+
+    /// Handles a text that events refer to. Its key is the stage of its event.
     fn attached(&mut self, record: Source<'_>, draft: &mut Draft<'_>) {
-        let at = draft.event(EventDraft::new("attachment", None));
+        self.stored += 1;
+        let key = Some(record.key).filter(|key| self.stored <= MAX_STORED && is_key(key));
+        let mark = EventDraft::new(STORED, None).stage(key.unwrap_or_default());
+        let at = draft.event(mark);
         let prefix = if matches!(PATHS.get(record.path), Some(["attachments", ..])) {
             PREFIXES[0]
         } else {

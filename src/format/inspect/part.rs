@@ -99,17 +99,7 @@ pub(super) fn references(part: &Part) -> Vec<String> {
             .flat_map(|(_, before, after)| before.iter().chain(after)),
     );
     for json in json {
-        for prefix in PREFIXES {
-            let after_quote = json
-                .match_indices(prefix)
-                .filter(|(at, _)| json.get(..*at).is_some_and(|b| b.ends_with('"')));
-            let to_quote = after_quote.filter_map(|(at, _)| json.get(at..)?.split('"').next());
-            found.extend(
-                to_quote
-                    .filter(|words| is_reference(words))
-                    .map(str::to_owned),
-            );
-        }
+        found.extend(references_in(json).map(|(_, reference)| reference.to_owned()));
     }
     let mut seen = HashSet::new();
     found.retain(|reference| seen.insert(reference.clone()));
@@ -117,13 +107,28 @@ pub(super) fn references(part: &Part) -> Vec<String> {
     found
 }
 
+/// Returns the references to stored texts that are whole strings of a JSON text, each with its
+/// offset.
+pub(in crate::format) fn references_in(json: &str) -> impl Iterator<Item = (usize, &str)> {
+    PREFIXES.iter().flat_map(move |prefix| {
+        json.match_indices(prefix).filter_map(move |(at, _)| {
+            json.get(..at).filter(|before| before.ends_with('"'))?;
+            let reference = json.get(at..)?.split('"').next()?;
+            is_reference(reference).then_some((at, reference))
+        })
+    })
+}
+
 fn is_reference(words: &str) -> bool {
     let key = PREFIXES
         .iter()
         .find_map(|prefix| words.strip_prefix(prefix));
-    key.is_some_and(|key| {
-        (1..=64).contains(&key.len()) && key.bytes().all(|byte| byte.is_ascii_alphanumeric())
-    })
+    key.is_some_and(is_key)
+}
+
+/// Returns whether a text is the key of a stored text.
+pub(super) fn is_key(key: &str) -> bool {
+    (1..=64).contains(&key.len()) && key.bytes().all(|byte| byte.is_ascii_alphanumeric())
 }
 
 /// Returns the part of a step that an event holds.
@@ -162,7 +167,10 @@ pub(super) fn part_of(record: &str) -> Part {
 
 fn scored(event: &Event<'_>) -> Vec<RunScore> {
     let name = filled(event.scorer).unwrap_or_else(|| "score".to_owned());
-    event.score.map(|of| score(&name, of)).unwrap_or_default()
+    event
+        .score
+        .map(|of| score(&name, of, None))
+        .unwrap_or_default()
 }
 
 /// Converts a score of a step. A grade that isn't a number becomes part of the explanation.
@@ -179,10 +187,10 @@ pub(super) fn score_at_end(record: &str) -> Vec<RunScore> {
     scored(&Event::of(record))
 }
 
-/// Returns the scores of a sample.
-pub(super) fn scores(scores: &str) -> Vec<RunScore> {
+/// Returns the scores of a sample. `at` is the event that contains them.
+pub(super) fn scores(scores: &str, at: Option<usize>) -> Vec<RunScore> {
     let each = walk::members(scores)
-        .flat_map(|(name, of)| score(&text(Some(name)).unwrap_or_default(), of));
+        .flat_map(|(name, of)| score(&text(Some(name)).unwrap_or_default(), of, at));
     each.take(MAX_SCORES).collect()
 }
 
@@ -343,10 +351,18 @@ fn change(change: &str) -> Option<(String, Option<String>, Option<String>)> {
 }
 
 /// Reads a score: one value, or several named values.
-fn score(name: &str, of: &str) -> Vec<RunScore> {
+fn score(name: &str, of: &str, at: Option<usize>) -> Vec<RunScore> {
     let of = Given::of(of);
-    let reason = filled(of.explanation)
-        .or_else(|| filled(of.answer).map(|answer| format!("answer: {answer}")));
+    let (answer, explanation) = (filled(of.answer), filled(of.explanation));
+    let pointer = || {
+        let key = name.replace('~', "~0").replace('/', "~1");
+        format!("/{key}/explanation").into_boxed_str()
+    };
+    let source = at
+        .filter(|_| explanation.is_some())
+        .map(|at| (at, pointer()));
+    let reason = explanation.or_else(|| answer.as_ref().map(|answer| format!("answer: {answer}")));
+    let answer = answer.map(|answer| cut(answer.trim()));
     let reason = reason.map(|reason| cut(&reason));
     let given = |name: &str, value: &str| {
         let score = graded(value);
@@ -358,6 +374,8 @@ fn score(name: &str, of: &str) -> Vec<RunScore> {
             score,
             grade,
             reason: reason.clone(),
+            answer: answer.clone(),
+            source: source.clone(),
         }
     };
     match of.value {

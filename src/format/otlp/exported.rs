@@ -51,6 +51,7 @@ impl Judged {
             score: self.score,
             grade,
             reason: self.reason.map(|reason| cut(&reason)),
+            ..RunScore::default()
         }
     }
 }

@@ -48,17 +48,22 @@ pub(crate) fn write(view: &RunView<'_>, out: &mut dyn Write) -> io::Result<()> {
             json!({"step_id": number, "timestamp": at, "source": "user", "message": prompt.words}),
         )
     };
+    // Time limits count from the first record of the run, so the first prompt gets its time if the
+    // prompt's record has none.
+    let first_segment = index.newest_segments().first();
+    let start = first_segment
+        .and_then(|segment| segment.span)
+        .map(|(start, _)| start);
     let mut prompts = prompts_before(view, index.newest_start());
-    if let Some(task) = summary.task.as_ref().filter(|_| prompts.is_empty()) {
-        number += 1;
-        // Time limits count from the first record of the run.
-        let span = index
-            .newest_segments()
-            .first()
-            .and_then(|segment| segment.span);
-        let at = span.map(|(first, _)| view.iso(first));
-        let step = json!({"step_id": number, "timestamp": at, "source": "user", "message": task});
-        write!(out, "{}", filled(step))?;
+    if let Some(first) = prompts.first_mut() {
+        first.ts = first.ts.or(start);
+    } else if let Some(task) = &summary.task {
+        prompts.push(Prompted {
+            event: None,
+            ts: start,
+            words: task.to_string(),
+            has_pictures: false,
+        });
     }
     for (n, head) in newest_run(index) {
         prompts.extend(

@@ -327,6 +327,34 @@ impl Message {
         Self::new(&Json::Object(parts.collect()), at, Fold::text, fold)
     }
 
+    /// Shows a record that is only the content of a message: a text, or blocks.
+    pub(crate) fn alone(role: &str, content: &Json<'_>, fold: &mut Fold) -> Self {
+        let mut out = Self {
+            role: role.into(),
+            facts: Line::default(),
+            texts: Vec::new(),
+            others: Vec::new(),
+        };
+        match content {
+            Json::String(words) => {
+                out.facts = format::bytes(words.len() as u64).into();
+                out.texts.push(fold.text(words, ""));
+            }
+            _ => {
+                for (index, block) in content.as_array().unwrap_or_default().iter().enumerate() {
+                    if !fold.takes(index) {
+                        break;
+                    }
+                    match block.get("text").and_then(Json::as_str) {
+                        Some(words) => out.texts.push(fold.text(words, &format!("/{index}/text"))),
+                        None => out.others.push(fold.json(block, &format!("/{index}"))),
+                    }
+                }
+            }
+        }
+        out
+    }
+
     fn kind(&mut self, message: &Json<'_>, key: &str) {
         let word = |key: &str| message.get(key).and_then(Json::as_str);
         let step = message

@@ -196,8 +196,9 @@ struct Shown {
 }
 
 impl Shown {
-    /// Without a tab, a session opens with its transcript, unless the address names a step.
-    fn of(params: &Params, is_session: bool) -> Self {
+    /// Without a tab, a session or a sample opens with its transcript, unless the address names a
+    /// step.
+    fn of(params: &Params, is_conversation: bool) -> Self {
         let names_steps = ["step", "before", "steps", "rows"]
             .iter()
             .any(|name| params.has(name))
@@ -205,7 +206,7 @@ impl Shown {
         let tab = match params.text("tab") {
             // The form of the events tab sends only its filter.
             _ if params.has("phase") => "events",
-            "" if is_session && !names_steps => "transcript",
+            "" if is_conversation && !names_steps => "transcript",
             "steps" => "",
             tab => tab,
         };
@@ -311,8 +312,8 @@ pub(crate) async fn page(
     if let Some(n) = step.filter(|n| *n >= total.max(1)) {
         return Err(no_such_step(&run, total, n));
     }
-    let is_session = run.summary().is_session;
-    let (shown, pick) = (Shown::of(&params, is_session), Pick::of(&params));
+    let is_conversation = run.summary().is_conversation();
+    let (shown, pick) = (Shown::of(&params, is_conversation), Pick::of(&params));
     let timeline = timeline::Shown::of(&params, step);
     if !(shown.tab.is_empty() || TABS.contains(&shown.tab.as_str())) {
         let error = WebError::not_found(

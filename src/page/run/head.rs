@@ -16,6 +16,10 @@ use crate::page::run_view::{RelatedRun, RunView, micros, name_of_related};
 
 /// Child runs that are linked, at most. The run table lists all of them: `parent:ID`.
 const MAX_CHILDREN: usize = 20;
+/// Scores that the header lists, at most. The page of the scores has all.
+const MAX_SCORES: usize = 4;
+/// Longer targets and answers are truncated in the header; characters.
+const GRADED_CHARS: usize = 160;
 /// For longer tasks, the whole text can be opened; characters.
 const TASK_CHARS: usize = 200;
 
@@ -86,6 +90,22 @@ impl<'a> RunHead<'a> {
         let mut add = |term, words: &str, whole: &str| {
             badges.push((term, text::shown(words), text::shown(whole)));
         };
+        for (at, words) in summary
+            .sample
+            .iter()
+            .flat_map(|sample| sample.words())
+            .enumerate()
+        {
+            let whole = summary
+                .sample
+                .as_deref()
+                .and_then(|sample| sample.task.as_deref());
+            add(
+                "sample",
+                &words,
+                whole.filter(|_| at == 0).unwrap_or(&words),
+            );
+        }
         if let Some(project) = manifest.and_then(|manifest| manifest.project.as_deref()) {
             let name = project.trim_end_matches('/').rsplit('/').next();
             let name = name.filter(|name| !name.is_empty());
@@ -100,6 +120,52 @@ impl<'a> RunHead<'a> {
             add("model", &model, &model);
         }
         badges
+    }
+
+    /// Returns what the run was scored against, the answer that was scored, and the scores: each with
+    /// its term, the words, and the whole of what they shorten.
+    fn graded(&self) -> Vec<(text::Line, text::Line, text::Line)> {
+        let summary = self.view.summary;
+        let fact = |term: &str, words: &str| {
+            let (short, _) = text::one_line(words.trim(), GRADED_CHARS);
+            (
+                text::shown(term),
+                text::shown(short),
+                text::shown(words.trim()),
+            )
+        };
+        let target = summary.target.as_deref();
+        let answer = summary
+            .scored_answer
+            .as_deref()
+            .or(summary.answer.as_deref().filter(|_| target.is_some()));
+        let is_said = |words: &&str| !words.trim().is_empty();
+        let mut graded = Vec::new();
+        graded.extend(target.map(|target| fact("target", target)));
+        graded.extend(answer.filter(is_said).map(|answer| fact("answer", answer)));
+        let scores = summary.whole_scores().take(MAX_SCORES);
+        graded.extend(scores.map(|(name, value)| fact(name, value)));
+        graded
+    }
+
+    /// Counts the scores that the header doesn't list. Empty if it lists all.
+    fn more_scores(&self) -> String {
+        match self
+            .view
+            .summary
+            .whole_scores()
+            .count()
+            .saturating_sub(MAX_SCORES)
+        {
+            0 => String::new(),
+            more => format::counted(more, "more score"),
+        }
+    }
+
+    /// Returns the address of the page of the scores, if the run has any.
+    fn scores(&self) -> Option<String> {
+        let has_scores = self.view.summary.whole_scores().next().is_some();
+        has_scores.then(|| href::scores(self.view.key()))
     }
 
     /// Lists the agent, start, duration, tokens, and other known facts.
@@ -167,7 +233,14 @@ impl<'a> RunHead<'a> {
             },
             took,
         );
-        add("tokens", summary.tokens_words().map(Phrase::from));
+        let graders = summary
+            .grader_tokens
+            .map(|tokens| format!("{} grader", format::count(tokens)));
+        let tokens: Vec<String> = summary.tokens_words().into_iter().chain(graders).collect();
+        add(
+            "tokens",
+            (!tokens.is_empty()).then(|| Phrase::from(tokens.join(" + "))),
+        );
         add("cost", summary.cost_words().map(Phrase::from));
         add(
             "seed",
@@ -457,9 +530,9 @@ impl Tabs<'_> {
         let (index, summary, key) = (self.view.index, self.view.summary, self.view.key());
         let step = self.step.map(|n| n.to_string()).unwrap_or_default();
         let at_step = &[("step", step.as_str())];
-        // A session opens with its transcript.
+        // A session opens with its transcript, as a sample does.
         let address = |name: &'static str| match name {
-            "" if summary.is_session => "steps",
+            "" if summary.is_conversation() => "steps",
             name => name,
         };
         let tab = |name, words, count| {
@@ -531,7 +604,7 @@ impl Tabs<'_> {
         };
         let mut tabs: Vec<_> = tabs.into_iter().filter(|(name, ..)| has(name)).collect();
         // A session is read, other runs are looked through.
-        if summary.is_session {
+        if summary.is_conversation() {
             tabs.swap(0, 1);
         }
         tabs

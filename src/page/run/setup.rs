@@ -5,6 +5,7 @@ use askama::Template;
 use askama::filters::HtmlSafe;
 
 use crate::analysis::format;
+use crate::format::SYSTEM;
 use crate::model::json::Json;
 use crate::model::{EventKind, Record, TraceFile};
 use crate::page::part::action::not_shown;
@@ -15,6 +16,7 @@ use crate::page::part::prompt::{Message, system};
 use crate::page::part::text::{Line, one_line};
 use crate::page::run_view::RunView;
 use crate::page::step::messages::input;
+use crate::page::step::stored_texts::with_texts;
 
 /// Records that are read at the start of another tool's run. The system prompt and the tools come
 /// first.
@@ -57,7 +59,7 @@ pub(crate) fn has_setup(view: &RunView<'_>) -> bool {
             return true;
         }
         if let Ok(record) = view.lines.record(TraceFile::Events, event.span) {
-            tab.record(&record, fold);
+            tab.record(view.index.name(event.stage), &record, fold);
         }
         !tab.messages.is_empty() || !tab.tools.is_empty()
     })
@@ -83,7 +85,8 @@ impl SetupTab {
                     continue;
                 };
                 fold.elsewhere(ValueLinks::below(&href::event(view.key(), at)));
-                out.record(&record, fold);
+                let record = with_texts(view, record);
+                out.record(view.index.name(event.stage), &record, fold);
             }
             return out;
         }
@@ -125,10 +128,17 @@ impl SetupTab {
     }
 
     /// Adds the system prompt and tools in a record of another tool, under any of the known names.
-    fn record(&mut self, record: &Record<'_>, fold: &mut Fold) {
+    /// `stage` is that of its event.
+    fn record(&mut self, stage: &str, record: &Record<'_>, fold: &mut Fold) {
         let Some(json) = Json::parse(&record.text) else {
             return;
         };
+        if stage == SYSTEM && matches!(json, Json::String(_) | Json::Array(_)) {
+            if self.messages.len() < MAX_MESSAGES {
+                self.messages.push(Message::alone("system", &json, fold));
+            }
+            return;
+        }
         if self.messages.is_empty()
             && let Some(list) = input(&record.text)
         {

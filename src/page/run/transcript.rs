@@ -34,7 +34,8 @@ use crate::page::step::StepError;
 use crate::page::step::fill::{StepPlace, card, started_by, step_brief};
 use crate::page::step::messages::{
     Prompted, UserCommand, compaction_in_words, compactions_before, interruption_before,
-    line_of_prompt, model_change, pictures_in, prompts_or_task, user_commands_before,
+    line_of_prompt, model_change, pictures_in, prompts_or_task, system_before,
+    user_commands_before,
 };
 
 /// A part ends after this many elements of markup, or this many steps.
@@ -44,6 +45,8 @@ const MAX_STEPS: usize = 120;
 const LINES_PER_STEP: usize = 5;
 /// Prompts shown before one step, at most.
 const MAX_PROMPTS: usize = 20;
+/// System messages shown before one step, at most.
+const MAX_SYSTEM: usize = 10;
 /// The characters that are shown of a command that the user ran, and of its output on one line.
 const MAX_COMMAND_CHARS: usize = 200;
 /// Steps found by a search, at most.
@@ -346,6 +349,8 @@ struct TranscriptStep {
     time: Line,
     /// The duration, if it's at least a second.
     took: Line,
+    /// The system messages before the step, each folded below its first line.
+    system: Vec<(Line, Folded)>,
     /// The prompts before the step.
     prompts: Vec<Said>,
     /// Compactions and interruptions before the step, and the start of another run in the directory.
@@ -658,6 +663,19 @@ impl<'a> Writer<'a> {
         (said, more)
     }
 
+    /// Formats the system messages before step `n`.
+    fn system(&mut self, n: usize) -> Vec<(Line, Folded)> {
+        let messages = system_before(self.view, n, MAX_SYSTEM).into_iter();
+        let folded = messages.map(|message| {
+            let links = ValueLinks::below(&href::event(self.view.key(), message.event));
+            let own = self.fold.elsewhere(links);
+            let text = self.fold.prose(&message.words, "");
+            self.fold.elsewhere(own);
+            (text.first_line(), text)
+        });
+        folded.collect()
+    }
+
     fn said(&mut self, prompt: &Prompted) -> Said {
         let href = prompt.event.map(|event| self.view.at_event(event));
         Said {
@@ -811,6 +829,7 @@ impl<'a> Writer<'a> {
                 .map(|ts| view.time_of_day(ts))
                 .unwrap_or_default()
                 .into(),
+            system: self.system(n),
             prompts,
             dividers,
             unreadable: step_view.unreadable,

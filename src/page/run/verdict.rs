@@ -10,7 +10,9 @@ use crate::analysis::life::{Basis, Liveness, Silent};
 use crate::analysis::run_result::RunResult;
 use crate::analysis::verdict::{LimitFrom, RunStatus};
 use crate::analysis::why::{self, Evidence, Kind, RuleStatus, Standing, Why};
-use crate::model::Certainty;
+use crate::model::json::Json;
+use crate::model::{Certainty, TraceFile};
+use crate::page::part::fold::{Fold, Folded, ValueLinks};
 use crate::page::part::sign::{Link, Phrase, Sign};
 use crate::page::part::svg::Axis;
 use crate::page::part::{href, text};
@@ -36,6 +38,8 @@ pub(crate) struct Verdict<'a> {
     others: Vec<RuleStatus>,
     /// Counts the results of all rules.
     tally: String,
+    /// The traceback of the error that ended the run, if recorded.
+    traceback: Option<Folded>,
     /// Whether it's a line that opens, and whether it's open at first. Without it, the panel is
     /// shown without the line.
     line: Option<bool>,
@@ -60,6 +64,7 @@ impl<'a> Verdict<'a> {
             leading,
             others,
             tally,
+            traceback: traceback(view),
             line: None,
         }
     }
@@ -322,6 +327,18 @@ impl<'a> Verdict<'a> {
             (Standing::Unknown, _) => ("off", Sign::word("mk", "unknown", state)),
         }
     }
+}
+
+/// Returns the traceback in the record of the end.
+fn traceback(view: &RunView<'_>) -> Option<Folded> {
+    let at = view.index.manifest().get()?.ended.as_ref()?.event?;
+    let event = view.index.events().get(at)?;
+    let record = view.lines.record(TraceFile::Events, event.span).ok()?;
+    let json = Json::parse(&record.text)?;
+    let text = json.get("traceback").and_then(Json::as_str)?;
+    let links = ValueLinks::below(&href::event(view.key(), at));
+    let is_empty = text.trim().is_empty();
+    (!is_empty).then(|| Fold::new(links).failing(text, "/traceback"))
 }
 
 fn limit(rule: &RuleStatus) -> String {

@@ -25,9 +25,12 @@ use crate::analysis::format;
 use crate::analysis::scores::{
     Intervention, Lane, MAX_CRITICS, Pair, Point, Rank, Scores, agreement, in_words,
 };
-use crate::model::CriticAction;
+use crate::model::json::Json;
+use crate::model::{CriticAction, RunScore, TraceFile};
 use crate::page::part::chart::series_of;
+use crate::page::part::fold::{Fold, Folded, ValueLinks};
 use crate::page::part::href;
+use crate::page::part::json_tree::find;
 use crate::page::part::sign::{Link, Sign};
 use crate::page::part::text::{self, one_line};
 use crate::page::run::head::{RunHead, Tabs};
@@ -38,6 +41,7 @@ use crate::page::scores::lane::LaneView;
 use crate::page::scores::plot::{Along, Px, Request, tick_class};
 use crate::page::scores::query::Query;
 use crate::page::shell::{Pulse, Shell};
+use crate::page::step::stored_texts::with_texts;
 use crate::stop::{CriticBelow, StopSpec};
 
 /// Lanes that are drawn, at most.
@@ -115,17 +119,29 @@ pub(crate) struct ScoresBody<'a> {
     pub view: &'a RunView<'a>,
     pub query: Query,
     pub scores: Scores,
+    /// The explanation of each score of the whole run, if it has one.
+    reasons: Vec<Option<Folded>>,
 }
 
 impl HtmlSafe for ScoresBody<'_> {}
 
 impl<'a> ScoresBody<'a> {
     pub(crate) fn new(view: &'a RunView<'a>, query: Query) -> Self {
+        let scores = Scores::of(view.index);
+        let fold = &mut Fold::new(ValueLinks::default());
+        let reasons = scores.of_run.iter().map(|given| reason(view, given, fold));
         Self {
             view,
             query,
-            scores: Scores::of(view.index),
+            reasons: reasons.collect(),
+            scores,
         }
+    }
+
+    /// Returns the scores of the whole run, each with its explanation.
+    fn of_run(&self) -> impl Iterator<Item = (&RunScore, Option<&Folded>)> {
+        let reasons = self.reasons.iter().map(Option::as_ref);
+        self.scores.of_run.iter().zip(reasons)
     }
 
     /// Explains why there are no scores.
@@ -170,10 +186,7 @@ impl<'a> ScoresBody<'a> {
 
     /// Returns whether any score of the run has a reason.
     fn has_reasons(&self) -> bool {
-        self.scores
-            .of_run
-            .iter()
-            .any(|given| given.reason.is_some())
+        self.reasons.iter().any(Option::is_some)
     }
 
     fn critic(&self, lane: usize) -> &str {
@@ -216,6 +229,31 @@ impl<'a> ScoresBody<'a> {
             String::new()
         }
     }
+}
+
+/// Returns the explanation of a score: the whole, if a record contains it, otherwise the beginning
+/// that the index keeps.
+fn reason(view: &RunView<'_>, given: &RunScore, fold: &mut Fold) -> Option<Folded> {
+    let kept = given.reason.as_deref()?;
+    let whole = given.source.as_ref().and_then(|(event, pointer)| {
+        let span = view.index.events().get(*event)?.span;
+        let record = view.lines.record(TraceFile::Events, span).ok()?;
+        let record = with_texts(view, record);
+        let json = Json::parse(&record.text)?;
+        let words = find(&json, pointer)?.as_str()?.to_owned();
+        Some((
+            words,
+            ValueLinks::below(&href::event(view.key(), *event)),
+            pointer,
+        ))
+    });
+    let Some((words, links, pointer)) = whole else {
+        return Some(fold.prose(kept, ""));
+    };
+    let own = fold.elsewhere(links);
+    let folded = fold.prose(&words, pointer);
+    fold.elsewhere(own);
+    Some(folded)
 }
 
 /// The actions that critics requested, other than `continue`.

@@ -7,7 +7,7 @@ use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
 use crate::analysis::format::count;
-use crate::format::{USER_SHELL, UserShell};
+use crate::format::{SYSTEM, USER_SHELL, UserShell};
 use crate::model::index::Group;
 use crate::model::json::{Json, walk};
 use crate::model::step::Value;
@@ -19,6 +19,7 @@ use crate::page::part::json_tree::token;
 use crate::page::part::prompt::{EarlierPrompt, Message, Prompt};
 use crate::page::part::text::{Line, one_line};
 use crate::page::run_view::RunView;
+use crate::page::step::stored_texts::with_texts;
 
 /// Limits the rounds searched for the previous prompt.
 const MAX_ROUNDS: usize = 50;
@@ -175,7 +176,7 @@ fn listed(view: &RunView<'_>, at: usize) -> Option<(usize, Record<'static>)> {
         .record(TraceFile::Events, view.index.events().get(at)?.span)
         .ok()?;
     input(&record.text)?;
-    Some((at, record))
+    Some((at, with_texts(view, record)))
 }
 
 /// Returns that list if all its objects name the speaker.
@@ -322,6 +323,7 @@ fn recorded_task(view: &RunView<'_>) -> Option<Prompted> {
     let (at, _) = view.index.newest_segments().first()?.init.as_ref()?;
     let event = view.index.events().get(*at)?;
     let record = view.lines.record(TraceFile::Events, event.span).ok()?;
+    let record = with_texts(view, record);
     let json = Json::parse(&record.text)?;
     let words = prompted(&json)?;
     words
@@ -384,6 +386,7 @@ fn first_prompts_before(view: &RunView<'_>, n: usize, most: usize) -> Vec<Prompt
             let Ok(record) = view.lines.record(TraceFile::Events, event.span) else {
                 continue;
             };
+            let record = with_texts(view, record);
             let Some(json) = Json::parse(&record.text) else {
                 continue;
             };
@@ -522,8 +525,19 @@ const QUEUED: &str = "queued_command";
 /// The stage that readers set for user text that doesn't start a turn.
 const USER_TEXT: &str = "user_text";
 
-/// Returns the text of a prompt record.
+/// Returns the text of a prompt record. The record may also be the text itself, or a list of
+/// messages, of which the user's count.
 fn prompted(record: &Json<'_>) -> Option<String> {
+    match record {
+        Json::String(words) => return Some(words.to_string()),
+        Json::Array(list) => {
+            let is_user = |message: &&Json<'_>| role_of(message) == Some("user");
+            let words = list.iter().filter(is_user).map(text_of);
+            let words: Vec<String> = words.filter(|words| !words.is_empty()).collect();
+            return (!words.is_empty()).then(|| words.join("\n\n"));
+        }
+        _ => {}
+    }
     if let Some(queued) = record
         .get("attachment")
         .and_then(|attachment| attachment.get("prompt"))
@@ -557,6 +571,7 @@ fn between(view: &RunView<'_>, n: usize, fold: &mut Fold) -> Vec<Message> {
     let before: HashSet<usize> = before.into_iter().collect();
     let mut found: Vec<Message> = Vec::new();
     let mut known: Vec<String> = Vec::new();
+    let mut system = 0;
     for at in (start..end)
         .filter(|at| !before.contains(at))
         .take(MAX_RECORDS)
@@ -567,9 +582,25 @@ fn between(view: &RunView<'_>, n: usize, fold: &mut Fold) -> Vec<Message> {
         let Ok(record) = view.lines.record(TraceFile::Events, event.span) else {
             continue;
         };
+        let record = with_texts(view, record);
         let Some(json) = Json::parse(&record.text) else {
             continue;
         };
+        let stage = view.index.name(event.stage);
+        if let Some(message) = alone(&json, stage) {
+            let mine = fold.elsewhere(ValueLinks::below(&href::event(view.key(), at)));
+            let shown = Message::alone(message, &json, fold);
+            fold.elsewhere(mine);
+            // The model reads the system message first, whatever the order of the records.
+            let place = if message == "system" {
+                system
+            } else {
+                found.len()
+            };
+            system += usize::from(message == "system");
+            found.insert(place.min(found.len()), shown);
+            continue;
+        }
         let queued = queued(&json);
         let Some((pointer, message)) = queued
             .as_ref()
@@ -593,6 +624,52 @@ fn between(view: &RunView<'_>, n: usize, fold: &mut Fold) -> Vec<Message> {
         fold.elsewhere(mine);
     }
     found
+}
+
+/// Returns who wrote a record that is only the content of a message.
+fn alone(record: &Json<'_>, stage: &str) -> Option<&'static str> {
+    let is_content = matches!(record, Json::String(_) | Json::Array(_));
+    match stage {
+        SYSTEM if is_content => Some("system"),
+        "prompt" if matches!(record, Json::String(_)) => Some("user"),
+        _ => None,
+    }
+}
+
+fn role_of<'v>(message: &'v Json<'_>) -> Option<&'v str> {
+    message.get("role").and_then(Json::as_str)
+}
+
+/// A system message of a run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct SystemMessage {
+    /// The event that records it.
+    pub event: usize,
+    /// The text.
+    pub words: String,
+}
+
+/// Returns the system messages between the previous reply and step `n`, at most `most`. Supports
+/// only formats whose records identify them.
+pub(crate) fn system_before(view: &RunView<'_>, n: usize, most: usize) -> Vec<SystemMessage> {
+    let (Some(stage), Some(events)) = (view.index.names().find(SYSTEM), events_before(view, n))
+    else {
+        return Vec::new();
+    };
+    let all = view.index.events().range(events.clone()).enumerate();
+    let system = all.filter(|(_, event)| event.stage == stage);
+    let read = system.filter_map(|(offset, event)| {
+        let record = view.lines.record(TraceFile::Events, event.span).ok()?;
+        let record = with_texts(view, record);
+        let json = Json::parse(&record.text)?;
+        alone(&json, SYSTEM)?;
+        let words = words_in(&json);
+        (!words.trim().is_empty()).then_some(SystemMessage {
+            event: events.start + offset,
+            words,
+        })
+    });
+    read.take(most).collect()
 }
 
 /// Returns text typed while a tool ran as a message, with its location as a JSON pointer.

@@ -7,6 +7,7 @@ pub(crate) mod api;
 pub(crate) mod fill;
 pub(crate) mod json;
 pub(crate) mod messages;
+pub(crate) mod stored_texts;
 
 use askama::Template;
 use askama::filters::HtmlSafe;

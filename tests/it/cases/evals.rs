@@ -148,7 +148,9 @@ mod inspect {
     fn grades_that_are_not_numbers_are_shown_with_their_explanations() {
         let log = "75-inspect-scores/2026-03-10T09-00-00+00-00_t_abc.json";
         let scores = |run: &str| board_json(&["scores", &format!("{log}/{run}")])["run"].clone();
-        let grade = json!([{"name": "grade", "score": null, "score_text": "D", "reason": "bad"}]);
+        let grade = json!([
+            {"name": "grade", "score": null, "score_text": "D", "reason": "bad", "answer": "x"},
+        ]);
         assert_eq!(scores("a/b c_epoch_1"), grade);
         assert_eq!(scores("list_epoch_1")[0]["score_text"], "[true, false]");
         let each = scores("dict_epoch_1");

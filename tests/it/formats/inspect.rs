@@ -780,3 +780,183 @@ fn the_row_of_a_step_of_a_spoilt_log_says_what_its_page_says() {
         }
     }
 }
+
+/// Returns a copy of the sample log whose first sample has these members, next to a system message
+/// and a text that is stored once.
+fn graded(members: &serde_json::Value) -> (tempfile::TempDir, std::path::PathBuf) {
+    let (temp, path) = changed(|log| {
+        log["eval"]["task"] = "tests/sums".into();
+        log["results"]["scores"] = json!([{"name": "match", "metrics":
+            {"accuracy": {"value": 0.5}, "stderr": {"value": 0.25}}}]);
+        let first = &mut log["samples"][0];
+        for (key, value) in members.as_object().expect("members") {
+            first[key] = value.clone();
+        }
+        let list = json!([
+            {"content": "You add numbers.\n\nOnly **numbers**.", "role": "system"},
+            {"content": "Add up the ledger.", "role": "user"},
+        ]);
+        first["messages"] = list;
+        // The event about the scorer's grade would contradict the changed score.
+        let events = first["events"].as_array_mut().expect("events");
+        events.retain(|event| event["event"] != "score" || event["intermediate"] == true);
+    });
+    let text = fs::read_to_string(&path).expect("written");
+    let log: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+    fs::write(&path, in_order_of_writing(&log)).expect("written");
+    (temp, path)
+}
+
+/// Returns the text of a log whose samples have their members in Inspect's order: the input and the
+/// messages are before the events.
+fn in_order_of_writing(log: &serde_json::Value) -> String {
+    const FIRST: [&str; 5] = ["id", "epoch", "input", "target", "messages"];
+    let members = |object: &serde_json::Value, without: &[&str]| {
+        let members = object.as_object().expect("an object").iter();
+        let others = members.filter(|(key, _)| !without.contains(&key.as_str()));
+        others
+            .map(|(key, value)| format!("{}:{value}", json!(key)))
+            .collect::<Vec<_>>()
+    };
+    let sample = |sample: &serde_json::Value| {
+        let first = FIRST.map(|key| format!("{}:{}", json!(key), sample[key]));
+        let all = [first.to_vec(), members(sample, &FIRST)].concat();
+        format!("{{{}}}", all.join(","))
+    };
+    let samples = log["samples"].as_array().expect("samples").iter();
+    let samples: Vec<String> = samples.map(sample).collect();
+    let first = members(log, &["samples"]).join(",");
+    format!("{{{first},\"samples\":[{}]}}", samples.join(","))
+}
+
+#[test]
+fn a_wrong_answer_is_told_with_its_target_and_its_scorer() {
+    let (_temp, path) = graded(&json!({
+        "target": ["1700", "1,700"],
+        "scores": {"match": {"value": "I", "answer": " 1695 ", "explanation": "**Not** 1700.\n\nIt is:\n\n- less"}},
+    }));
+    let run = read(&path.join("rent_epoch_1"));
+    let row = &run.row;
+    assert_eq!(row.verdict.sentence.as_str(), "Unsolved: match 0.00");
+    let second = row.verdict.second.as_str();
+    assert!(
+        second.starts_with("Finished at step 3 (inferred: no error or limit recorded)."),
+        "{second}"
+    );
+    assert!(row.end_in_brief().starts_with("Unsolved: match 0.00"));
+    assert_eq!(row.target.as_deref(), Some("1700, 1,700"));
+    assert_eq!(row.scored_answer.as_deref(), Some("1695"));
+    assert_eq!(row.grader_tokens, Some(73), "the scorer's question");
+    let sample = row.sample.as_deref().expect("a sample");
+    assert_eq!(sample.words(), ["sums", "sample rent", "epoch 1"]);
+    assert_eq!(
+        sample.results.as_deref(),
+        Some("accuracy 0.50, stderr 0.25")
+    );
+
+    let board = crate::board::Board::serve(path.parent().expect("its directory"));
+    board.until_read();
+    let page = |address: &str| scraper::Html::parse_document(board.get(address).text());
+    let key = "/runs/log.json%2Frent_epoch_1";
+    let texts = crate::html::texts;
+    let opened = page(key);
+    assert_eq!(texts(&opened, "#runhead h1"), ["Add up the ledger."]);
+    assert_eq!(
+        texts(&opened, "#runhead .graded > div"),
+        [
+            "target1700, 1,700",
+            "answer1695",
+            "match0.00",
+            "scoresscores"
+        ]
+    );
+    assert_eq!(
+        texts(&opened, "#t0 .sys summary"),
+        ["You add numbers."],
+        "it opens at the transcript, with the system message first"
+    );
+    assert_eq!(texts(&opened, "#t0 .you .prose"), ["Add up the ledger."]);
+    for tab in ["?tab=steps", "?tab=events", "?tab=prompt", "/scores"] {
+        let graded = texts(&page(&format!("{key}{tab}")), "#runhead .graded dt");
+        assert_eq!(graded, ["target", "answer", "match", "scores"], "{tab}");
+    }
+    let prompt = texts(&page(&format!("{key}?tab=prompt")), "section.tabbody");
+    assert!(prompt[0].contains("You add numbers."), "{prompt:?}");
+    let scores = page(&format!("{key}/scores"));
+    assert_eq!(texts(&scores, "#of-run .reason strong"), ["Not"]);
+    assert_eq!(texts(&scores, "#of-run .reason li"), ["less"]);
+    let json = board.json("/api/runs/log.json%2Frent_epoch_1");
+    assert_eq!(
+        (&json["target"], &json["log"], &json["verdict"]),
+        (
+            &"1700, 1,700".into(),
+            &"log.json".into(),
+            &"Unsolved: match 0.00".into()
+        )
+    );
+    let why = board.json("/api/runs/log.json%2Frent_epoch_1/why");
+    let evidence: Vec<_> = (0..3)
+        .map(|at| why["evidence"][at]["text"].clone())
+        .collect();
+    assert_eq!(evidence[0], "Target: 1700, 1,700");
+    assert!(
+        evidence[1]
+            .as_str()
+            .is_some_and(|text| text.starts_with("Answer: ")),
+        "{evidence:?}"
+    );
+    assert_eq!(evidence[2], "match: **Not** 1700.");
+    let found = board.json("/api/runs?q=target:1700");
+    assert_eq!(found["runs"].as_array().map(Vec::len), Some(1));
+    let group = texts(&page("/?group=log"), ".grp");
+    assert!(
+        group[0].contains("sums") && group[0].contains("accuracy 0.50, stderr 0.25"),
+        "{group:?}"
+    );
+}
+
+#[test]
+fn a_prompt_is_the_texts_of_the_user_and_follows_references() {
+    let picture = format!("data:image/png;base64,iVBORw0KGgo{}", "A".repeat(101));
+    let (_temp, path) = graded(&json!({
+        "input": [
+            {"role": "system", "content": "Not this."},
+            {"role": "user", "content": [
+                {"type": "text", "text": "What is this a picture of?"},
+                {"type": "image", "image": picture},
+            ]},
+            {"role": "user", "content": "attachment://abc123"},
+        ],
+        "attachments": {"abc123": "A text that is \"stored\" once."},
+    }));
+    let board = crate::board::Board::serve(path.parent().expect("its directory"));
+    board.until_read();
+    let page = scraper::Html::parse_document(board.get("/runs/log.json%2Frent_epoch_1").text());
+    let said = crate::html::texts(&page, "#t0 .you .prose");
+    assert_eq!(
+        said,
+        ["What is this a picture of?\n\nA text that is \"stored\" once."]
+    );
+    assert_eq!(
+        page.select(&scraper::Selector::parse("#t0 .you img").expect("a selector"))
+            .count(),
+        1
+    );
+}
+
+#[test]
+fn the_traceback_of_an_error_is_below_its_evidence() {
+    let (_temp, path) = graded(&json!({"error": {
+        "message": "ValueError('unlucky')",
+        "traceback": "Traceback (most recent call last):\n  File \"a.py\", line 3\nValueError: unlucky",
+        "traceback_ansi": "",
+    }}));
+    let board = crate::board::Board::serve(path.parent().expect("its directory"));
+    board.until_read();
+    let page = scraper::Html::parse_document(board.get("/runs/log.json%2Frent_epoch_1").text());
+    let traceback = crate::html::texts(&page, "#verdict-panel .tb");
+    assert!(
+        traceback[0].contains("line 3\nValueError: unlucky"),
+        "{traceback:?}"
+    );
+}

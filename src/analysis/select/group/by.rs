@@ -8,7 +8,7 @@ use jiff::civil::Date;
 
 use crate::analysis::calendar::{Calendar, monday};
 use crate::analysis::columns::{
-    Column, INDEXING, MODEL, PARENT, PROJECT, STATUS, STOP, TASK, WRITER,
+    Column, INDEXING, LOG, MODEL, PARENT, PROJECT, STATUS, STOP, TASK, WRITER,
 };
 use crate::analysis::query::{Clock, Needle, Query};
 use crate::analysis::summary::Summary;
@@ -36,7 +36,7 @@ enum Of {
 }
 
 /// All of them, in the order of the menu.
-pub static GROUPINGS: [Grouping; 10] = [
+pub static GROUPINGS: [Grouping; 11] = [
     of("day", "day", Of::Day),
     of("week", "week", Of::Week),
     of("model", "model", Of::Column(MODEL)),
@@ -45,6 +45,7 @@ pub static GROUPINGS: [Grouping; 10] = [
     of("writer", "tool", Of::Column(WRITER)),
     of("project", "project", Of::Column(PROJECT)),
     of("task", "task", Of::Column(TASK)),
+    of("log", "log", Of::Column(LOG)),
     of("agent", "agent", Of::Agents),
     of("parent", "parent", Of::Column(PARENT)),
 ];

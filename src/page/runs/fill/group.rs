@@ -123,8 +123,12 @@ impl<'a> List<'a> {
     fn head(&self, by: &'static Grouping, group: &Group<'a, Listed>) -> Head {
         let recorded = &*group.name;
         let period = by.is_period().then(|| period(by, recorded)).flatten();
+        let first = group.rows.first().map(|row| &row.run.summary);
+        let sample = first.and_then(|run| run.sample.as_deref());
+        let sample = sample.filter(|_| by.name == "log" && !recorded.is_empty());
         let name = match group.head {
             Some(head) if by.is_parent() => head.summary.session_title(),
+            _ if let Some(task) = sample.and_then(|sample| sample.task_name()) => Some(task),
             _ if by.name == "project" => recorded
                 .trim_end_matches(['/', '\\'])
                 .rsplit(['/', '\\'])
@@ -133,7 +137,8 @@ impl<'a> List<'a> {
         };
         let cell = |(column, cell): &Shown| self.cell(column, cell.width, group);
         let (failed, alive) = (group.failed, group.alive);
-        let mut notes = Vec::new();
+        let results = sample.and_then(|sample| sample.results.as_deref());
+        let mut notes: Vec<String> = results.map(line).into_iter().collect();
         let mut note = |number: usize, words: String| notes.extend((number > 0).then_some(words));
         note(failed, format!("{} failed", counted(failed, "run")));
         note(alive, format!("{alive} not finished"));

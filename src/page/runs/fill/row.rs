@@ -109,8 +109,8 @@ impl Row<'_> {
         }
     }
 
-    /// Returns where the run belongs: the project of a session, or the name of another run, since
-    /// runs of one task have the same title. `None` if the title or the group says it.
+    /// Returns where the run belongs: the project of a session, the names of a sample, or the name of
+    /// another run, since runs of one task have the same title. `None` if the title or the group says it.
     pub(crate) fn place(&self) -> Option<String> {
         let last = |path: &str| {
             path.trim_end_matches(['/', '\\'])
@@ -121,6 +121,7 @@ impl Row<'_> {
         let place = match self.run.project.as_deref().and_then(last) {
             Some(project) if self.run.is_session => project,
             _ if self.run.is_session => return None,
+            _ if let Some(sample) = &self.run.sample => line(&sample.words().join(" · ")),
             _ => self.short_name(),
         };
         let is_of_group = self.of_project && self.run.is_session;
