@@ -203,7 +203,9 @@ fn approvals_and_waits_for_a_prompt_are_not_active_time() {
     assert_eq!(lanes.active(), Some((180 - 60 - 100) * SECOND));
     // The clock of the approval overlaps the wait for the prompt.
     let mut lanes = lanes;
-    lanes.blocks.push(block(Lane::Approval, 60 * SECOND, 75 * SECOND));
+    lanes
+        .blocks
+        .push(block(Lane::Approval, 60 * SECOND, 75 * SECOND));
     assert_eq!(lanes.active(), Some((180 - 166) * SECOND));
 }
 
