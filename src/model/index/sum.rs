@@ -51,6 +51,7 @@ impl Index {
                 own.tokens_so_far = before.tokens_so_far;
             }
         }
+        own.add_failed(self.void);
         (before, own)
     }
 
@@ -63,6 +64,7 @@ impl Index {
                 self.add_failure(&mut tally, (n, step), self.error_of(n));
             }
         }
+        tally.add_failed(self.void);
         tally
     }
 
