@@ -194,7 +194,7 @@ impl Sources {
             is_read
         };
         let mut is_whole = true;
-        for text in &self.manifest {
+        if let Some(text) = &self.manifest {
             is_whole &= take(text);
         }
         for (_, text) in dir.each_record(&self.records) {
