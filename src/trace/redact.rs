@@ -43,9 +43,9 @@ impl RedactedRun {
         let documents: Vec<(TraceFile, Vec<u8>)> = documents
             .map(|file| Ok((*file, dir.read_all(*file, MAX_DOCUMENT_BYTES)?)))
             .collect::<io::Result<_>>()?;
-        let mut search = Search::default();
+        let (mut search, mut all) = (Search::default(), u64::MAX);
         documents.iter().for_each(|(_, text)| search.read(text));
-        sources.each(dir, &mut u64::MAX.clone(), &mut |text| search.read(text))?;
+        sources.each(dir, &mut all, &mut |text| search.read(text))?;
         let secrets = search.end();
         let temp = tempfile::tempdir()?;
         let copy = dir.at(temp.path());

@@ -260,7 +260,7 @@ fn place_of(source: FailureSource, tool: &str) -> (FailureSource, Option<&str>) 
 }
 
 /// Returns the name of the tool, or else the word of the source.
-fn name_of<'a>((source, tool): (FailureSource, Option<&'a str>)) -> &'a str {
+fn name_of((source, tool): (FailureSource, Option<&str>)) -> &str {
     tool.unwrap_or(source.as_str())
 }
 
