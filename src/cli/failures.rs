@@ -7,7 +7,7 @@ use super::command::{Done, cut, query, write_json};
 use super::config::Settings;
 use super::look::{Ink, Look};
 use super::roots::Roots;
-use crate::analysis::failures::{Failure, Failures, failures};
+use crate::analysis::failures::{Failure, Failures, Wanted, failures};
 use crate::analysis::format::{self, MISSING, age, count, visible_line};
 use crate::analysis::summary::Summary;
 use crate::error::{Error, Kind};
@@ -50,13 +50,21 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
         "pass a directory that contains runs, or --sessions: board failures DIR",
     )?;
     let chosen = runs.iter().map(AsRef::as_ref);
+    let limit = args
+        .limit
+        .unwrap_or(if args.json { usize::MAX } else { DEFAULT_LIMIT });
+    let shown = args.show.as_deref();
     let report = failures(
         chosen.filter(|run: &&Summary| query.matches(*run)),
         look.now,
         &look.zone,
+        &Wanted {
+            open: shown.unwrap_or_default(),
+            ..Wanted::first(shown.map_or(limit, |_| 0))
+        },
     );
-    if let Some(id) = &args.show {
-        let Some(one) = report.failures.iter().find(|failure| failure.id == *id) else {
+    if let Some(id) = shown {
+        let Some(one) = report.failures.iter().find(|failure| failure.id == id) else {
             let what = format!("no failure has the id {id}");
             return Err(Error::new(Kind::NotFound, what)
                 .hint("board failures lists the ids")
@@ -69,10 +77,6 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
         }
         return Ok(0);
     }
-    let limit = args
-        .limit
-        .unwrap_or(if args.json { usize::MAX } else { DEFAULT_LIMIT });
-    let report = report.limited(limit);
     if args.json {
         write_json(out, &report)?;
     } else {

@@ -6,8 +6,12 @@
 use askama::Template;
 use axum::extract::State;
 
-use crate::analysis::failures::{Example, Failure, Failures, Part, Share, failures};
+use crate::analysis::failures::{
+    Example, Failure, Failures, Part, Place, Share, Standing, Wanted, failures, message_of_end,
+    parts,
+};
 use crate::analysis::format::{self, MISSING, age, count, counted, date};
+use crate::analysis::many::last_part;
 use crate::analysis::query::{Clock, Ignored, Query};
 use crate::analysis::summary::Summary;
 use crate::model::failure::FailureSource;
@@ -25,8 +29,6 @@ use crate::page::shell::{NavItem, Shell, Status, now};
 const MAX_ROWS: usize = 200;
 /// Failures of the JSON by default.
 const DEFAULT_LIMIT: usize = 1_000;
-/// Tools offered as a filter, at most.
-const MAX_PLACES: usize = 8;
 /// The height of a trend, and of its highest bar.
 const HEIGHT: usize = 22;
 const HIGHEST: usize = 20;
@@ -57,7 +59,17 @@ pub(crate) async fn page(State(state): State<AppState>, params: Params) -> Answe
         let (now, zone) = (now(), &state.zone);
         let parsed = Query::parse_at(&query, &Clock::at(now, zone));
         let (runs, _) = listed(&state, &parsed);
-        let report = failures(chosen(&runs, &parsed), now, zone);
+        let chosen_place = Some(&place).filter(|place| !place.is_empty());
+        let chosen_place = chosen_place.map(|place| Place::of(place));
+        let is_chosen = |one: &Standing<'_>| {
+            is_shown(show, one) && chosen_place.as_ref().is_none_or(|place| one.is_at(place))
+        };
+        let wanted = Wanted {
+            most: MAX_ROWS,
+            open: &open,
+            is_chosen: &is_chosen,
+        };
+        let report = failures(chosen(&runs, &parsed), now, zone, &wanted);
         let example = report
             .failures
             .iter()
@@ -94,8 +106,8 @@ pub(crate) async fn api(State(state): State<AppState>, params: Params) -> Answer
         let now = now();
         let query = Query::parse_at(params.text("q"), &Clock::at(now, &state.zone));
         let (runs, _) = listed(&state, &query);
-        let report = failures(chosen(&runs, &query), now, &state.zone);
-        json(&report.limited(limit))
+        let wanted = Wanted::first(limit);
+        json(&failures(chosen(&runs, &query), now, &state.zone, &wanted))
     })
     .await
     .flatten()
@@ -115,6 +127,16 @@ fn shown(text: &str) -> Result<&'static str, WebError> {
     })
 }
 
+fn is_shown(show: &str, failure: &Standing<'_>) -> bool {
+    match show {
+        "new" => failure.is_new,
+        "rising" => failure.is_rising,
+        "ended" => failure.ended > 0,
+        "quiet" => failure.is_quiet,
+        _ => true,
+    }
+}
+
 /// An example in the words of its run.
 struct Original {
     /// The command that failed, on one line.
@@ -132,17 +154,20 @@ fn original(state: &AppState, example: &Example) -> Original {
     let Some(run) = state.library.run(&example.run) else {
         return none;
     };
-    let Some(n) = example.step else {
-        return Original {
-            message: cut(&run.summary().verdict.sentence),
-            ..none
-        };
-    };
+    let is_end = example.ended && example.steps == 0;
     // Reading a large run takes longer than anybody waits for an example.
-    if run.is_parked() && run.is_large() {
+    if !is_end && example.step.is_none() || run.is_parked() && run.is_large() {
         return none;
     }
     let index = run.index_once();
+    let Some(n) = example.step else {
+        let summary = run.summary();
+        let message = message_of_end(&index, &summary.life);
+        return Original {
+            message: cut(message.unwrap_or(&summary.verdict.sentence)),
+            ..none
+        };
+    };
     let Some(step) = index.steps().get(n) else {
         return none;
     };
@@ -175,7 +200,7 @@ struct View {
     ignored: Vec<Ignored>,
     /// The word of [`SHOWN`].
     show: &'static str,
-    /// Only failures of this tool are listed, unless empty.
+    /// The word for where listed failures happen ([`Place::word`]). Empty for all.
     place: String,
     /// The id of the open failure.
     open: String,
@@ -249,40 +274,31 @@ impl View {
     /// Returns the first line: the failure that ended most runs.
     fn answer(&self) -> (String, Vec<Piece>, String) {
         let plain = |text: String| (text, Vec::new(), String::new());
-        let Some(first) = self.report.failures.first() else {
+        let Some((message, runs, ended)) = &self.report.all.first else {
             return plain(match self.report.runs {
                 0 if self.query.is_empty() => "No runs".to_owned(),
                 0 => "No runs match".to_owned(),
                 runs => format!("No failures in {}", counted(runs, "run")),
             });
         };
-        let message = pieces(first);
-        match first.runs_ended {
-            0 => {
-                let most = self.report.failures.iter().max_by_key(|one| one.runs);
-                let most = most.unwrap_or(first);
-                (
-                    format!("{} failed with “", counted(most.runs, "run")),
-                    pieces(most),
-                    "” and carried on.".to_owned(),
-                )
-            }
-            ended => (
-                format!("{} ended with “", counted(ended, "run")),
-                message,
-                "”.".to_owned(),
+        // If none ended a run, the first has most runs.
+        let (before, after) = match ended {
+            0 => (
+                format!("{} failed with “", counted(*runs, "run")),
+                "” and carried on.",
             ),
-        }
+            ended => (format!("{} ended with “", counted(*ended, "run")), "”."),
+        };
+        (before, pieces(message), after.to_owned())
     }
 
     /// Returns the second sentence.
     fn detail(&self) -> String {
-        let all = self.report.failures.len();
+        let all = self.report.all.failures;
         if all == 0 {
             return String::new();
         }
-        let new = self.report.failures.iter().filter(|one| one.is_new).count();
-        let new = match new {
+        let new = match self.report.all.new {
             0 => String::new(),
             new => format!(
                 "{} of {} {} new in the last 7 days. ",
@@ -296,10 +312,8 @@ impl View {
 
     /// Returns the days from the first failure to the last.
     fn days(&self) -> Option<String> {
-        let all = &self.report.failures;
-        let first = all.iter().filter_map(|one| one.first_at).min()?;
-        let last = all.iter().filter_map(|one| one.last_at).max()?;
-        let [first, last] = [first, last].map(|at| date(at, self.now, &self.zone));
+        let all = &self.report.all;
+        let [first, last] = [all.first_at?, all.last_at?].map(|at| date(at, self.now, &self.zone));
         Some(if first == last {
             first
         } else {
@@ -349,27 +363,19 @@ impl View {
         PERIODS.iter().map(choice).collect()
     }
 
-    fn is_shown(show: &str, failure: &Failure) -> bool {
-        match show {
-            "new" => failure.is_new,
-            "rising" => failure.is_rising,
-            "ended" => failure.runs_ended > 0,
-            "quiet" => failure.is_quiet,
-            _ => true,
-        }
-    }
-
     fn kinds(&self) -> Vec<Choice> {
+        let all = &self.report.all;
+        let number = |word: &str| match word {
+            "new" => all.new,
+            "rising" => all.rising,
+            "ended" => all.ended,
+            "quiet" => all.quiet,
+            _ => all.failures,
+        };
         let choice = |(word, label): &(&'static str, &str)| Choice {
             href: href::failures(&self.query, word, &self.place, ""),
             name: (*label).into(),
-            count: count(
-                self.report
-                    .failures
-                    .iter()
-                    .filter(|one| Self::is_shown(word, one))
-                    .count() as u64,
-            ),
+            count: count(number(word) as u64),
             is_current: self.show == *word,
         };
         SHOWN.iter().map(choice).collect()
@@ -377,45 +383,27 @@ impl View {
 
     /// Returns the tools with the most failures.
     fn places(&self) -> Vec<Choice> {
-        let mut counts: Vec<(&str, u64)> = Vec::new();
-        for failure in &self.report.failures {
-            match counts
-                .iter_mut()
-                .find(|(place, _)| *place == failure.place())
-            {
-                Some((_, count)) => *count += 1,
-                None => counts.push((failure.place(), 1)),
-            }
-        }
-        counts.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(b.0)));
-        counts.truncate(MAX_PLACES);
-        let choice = |(place, number): (&str, u64)| {
-            let is_current = self.place == place;
+        let choice = |(place, number): &(Place, u64)| {
+            let word = place.word();
+            let is_current = self.place == word;
             Choice {
                 href: href::failures(
                     &self.query,
                     self.show,
-                    if is_current { "" } else { place },
+                    if is_current { "" } else { &word },
                     "",
                 ),
-                name: place.into(),
-                count: count(number),
+                name: place.name().into(),
+                count: count(*number),
                 is_current,
             }
         };
-        counts.into_iter().map(choice).collect()
-    }
-
-    /// Returns the failures that the choices select.
-    fn chosen(&self) -> impl Iterator<Item = &Failure> {
-        self.report.failures.iter().filter(|one| {
-            Self::is_shown(self.show, one) && (self.place.is_empty() || self.place == one.place())
-        })
+        self.report.all.places.iter().map(choice).collect()
     }
 
     fn rows(&self) -> Vec<Row<'_>> {
         let row = |failure| self.row(failure);
-        self.chosen().take(MAX_ROWS).map(row).collect()
+        self.report.failures.iter().map(row).collect()
     }
 
     fn row<'a>(&self, failure: &'a Failure) -> Row<'a> {
@@ -433,7 +421,7 @@ impl View {
             },
             is_open,
             place: failure.place().into(),
-            message: pieces(failure),
+            message: pieces(&failure.message),
             bars: self.bars(failure),
             runs: count(failure.runs as u64),
             steps: count(failure.steps),
@@ -446,7 +434,7 @@ impl View {
 
     /// Returns how many rows aren't shown.
     fn hidden(&self) -> Option<String> {
-        let hidden = self.chosen().count().saturating_sub(MAX_ROWS);
+        let hidden = self.report.failures_left_out;
         (hidden > 0).then(|| format!("{} more are in the JSON.", count(hidden as u64)))
     }
 
@@ -604,7 +592,7 @@ impl View {
     }
 }
 
-fn pieces(failure: &Failure) -> Vec<Piece> {
+fn pieces(message: &str) -> Vec<Piece> {
     let piece = |part| match part {
         Part::Words(words) => Piece {
             words: words.into(),
@@ -615,12 +603,5 @@ fn pieces(failure: &Failure) -> Vec<Piece> {
             is_folded: true,
         },
     };
-    failure.parts().into_iter().map(piece).collect()
-}
-
-/// Returns the last component of a path.
-fn last_part(path: &str) -> &str {
-    let trimmed = path.trim_end_matches(['/', '\\']);
-    let name = trimmed.rsplit(['/', '\\']).next().unwrap_or_default();
-    if name.is_empty() { path } else { name }
+    parts(message).into_iter().map(piece).collect()
 }

@@ -74,6 +74,12 @@ pub(crate) enum RelatedRun {
     Segment(Arc<Summary>),
 }
 
+/// Counts the child runs among the related runs.
+pub(crate) fn child_count(related: &[RelatedRun]) -> usize {
+    let is_child = |related: &&RelatedRun| matches!(related, RelatedRun::Child(_));
+    related.iter().filter(is_child).count()
+}
+
 impl std::fmt::Debug for RunView<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("RunView")
@@ -144,6 +150,11 @@ impl RunView<'_> {
             .into_iter()
             .map(|child| (Arc::clone(&child), step(&child)))
             .collect()
+    }
+
+    /// Returns the number of child runs.
+    pub(crate) fn child_count(&self) -> usize {
+        child_count(&(self.related_runs)())
     }
 
     /// Returns the title of a page: the run, the selected `part` if any, and the verdict.

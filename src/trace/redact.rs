@@ -39,14 +39,24 @@ impl RedactedRun {
     /// Fails if the files can't be read, or the copy can't be written.
     pub fn of(dir: &RunDir) -> io::Result<Self> {
         let sources = Sources::open(dir)?;
-        let secrets = sources.secrets(dir, u64::MAX)?;
+        let documents = sources.documents.iter();
+        let documents: Vec<(TraceFile, Vec<u8>)> = documents
+            .map(|file| Ok((*file, dir.read_all(*file, MAX_DOCUMENT_BYTES)?)))
+            .collect::<io::Result<_>>()?;
+        let (mut search, mut all) = (Search::default(), u64::MAX);
+        documents.iter().for_each(|(_, text)| search.read(text));
+        sources.each(dir, &mut all, &mut |text| search.read(text))?;
+        let secrets = search.end();
         let temp = tempfile::tempdir()?;
         let copy = dir.at(temp.path());
-        sources.each_whole(&mut |file, text| {
+        let manifest = sources.manifest.iter();
+        let manifest = manifest.map(|text| (TraceFile::Manifest, text));
+        let documents = documents.iter().map(|(file, text)| (*file, text));
+        for (file, text) in manifest.chain(documents) {
             let path = copy.file(file);
             path.parent().map(std::fs::create_dir_all).transpose()?;
-            std::fs::write(path, secrets.blank(text))
-        })?;
+            std::fs::write(path, secrets.blank(text))?;
+        }
         for (name, text) in dir.each_record(&sources.records) {
             let below = copy.file(TraceFile::Events);
             std::fs::create_dir_all(&below)?;
@@ -104,22 +114,34 @@ impl RedactionPreview {
     /// Fails if the files can't be read.
     pub fn of(dir: &RunDir, max: u64) -> io::Result<Self> {
         let sources = Sources::open(dir)?;
-        let secrets = sources.secrets(dir, max)?;
-        let is_whole = sources.each(dir, max, &mut |text| {
-            secrets.blank(text);
-        })?;
+        let mut search = Search::default();
+        let mut left = max;
+        let mut is_whole = true;
+        for file in &sources.documents {
+            // Nothing is found in a longer one, which is blanked as a whole.
+            match dir.read_all(*file, left.min(MAX_LINE_BYTES)) {
+                Ok(text) => {
+                    left = left.saturating_sub(text.len() as u64);
+                    search.read(&text);
+                }
+                Err(error) if error.kind() == io::ErrorKind::FileTooLarge => is_whole = false,
+                Err(error) => return Err(error),
+            }
+        }
+        is_whole &= sources.each(dir, &mut left, &mut |text| search.read(text))?;
         Ok(Self {
-            blanked: secrets.blanked(),
-            samples: secrets.samples().to_vec(),
+            blanked: search.blanked(),
+            samples: search.samples().to_vec(),
             is_whole,
         })
     }
 }
 
-/// The opened files of a run. They are read twice: for their secrets, and to blank these.
+/// The opened files of a run. For a copy, they are read twice: for their secrets, and to blank these.
 struct Sources {
-    /// The manifest, or the documents.
-    whole: Vec<(TraceFile, Vec<u8>)>,
+    manifest: Option<Vec<u8>>,
+    /// The documents, which aren't opened yet.
+    documents: Vec<TraceFile>,
     records: Vec<OsString>,
     files: Vec<(TraceFile, (Content, u64))>,
 }
@@ -137,10 +159,7 @@ impl Sources {
                 .copied()
                 .filter(|file| dir.stat(*file).is_ok())
         };
-        let documents: Vec<(TraceFile, Vec<u8>)> = there()
-            .filter(|_| is_document && !dir.is_files())
-            .map(|file| Ok((file, dir.read_all(file, MAX_DOCUMENT_BYTES)?)))
-            .collect::<io::Result<_>>()?;
+        let documents = there().filter(|_| is_document && !dir.is_files());
         // Opened once for both passes. The run may continue, and neither pass reads beyond these
         // lengths.
         let files: Vec<(TraceFile, (Content, u64))> = there()
@@ -150,43 +169,32 @@ impl Sources {
                     .map(|(opened, stamp)| (file, (opened, stamp.size)))
             })
             .collect::<io::Result<_>>()?;
-        let manifest = manifest.map(|text| (TraceFile::Manifest, text));
         Ok(Self {
-            whole: manifest.into_iter().chain(documents).collect(),
+            manifest,
+            documents: documents.collect(),
             records: dir.record_files()?,
             files,
         })
     }
 
-    /// Finds the secrets in at most about `max` bytes.
-    fn secrets(&self, dir: &RunDir, max: u64) -> io::Result<Secrets> {
-        let mut search = Search::default();
-        self.each(dir, max, &mut |text| search.read(text))?;
-        Ok(search.end())
-    }
-
-    fn each_whole(
+    /// Passes on the manifest, records and lines of a run, but not its documents. Takes their
+    /// lengths off `left`, and stops when nothing is left. Returns whether that was all.
+    fn each(
         &self,
-        on_text: &mut dyn FnMut(TraceFile, &[u8]) -> io::Result<()>,
-    ) -> io::Result<()> {
-        let mut whole = self.whole.iter();
-        whole.try_for_each(|(file, text)| on_text(*file, text))
-    }
-
-    /// Passes on the documents, records and lines of a run, at most about `max` bytes of them.
-    /// Returns whether that was all.
-    fn each(&self, dir: &RunDir, max: u64, on_text: &mut dyn FnMut(&[u8])) -> io::Result<bool> {
-        let mut left = max;
+        dir: &RunDir,
+        left: &mut u64,
+        on_text: &mut dyn FnMut(&[u8]),
+    ) -> io::Result<bool> {
         let mut take = |text: &[u8]| {
-            let is_read = left > 0;
-            left = left.saturating_sub(text.len() as u64);
+            let is_read = *left > 0;
+            *left = left.saturating_sub(text.len() as u64);
             if is_read {
                 on_text(text);
             }
             is_read
         };
         let mut is_whole = true;
-        for (_, text) in &self.whole {
+        if let Some(text) = &self.manifest {
             is_whole &= take(text);
         }
         for (_, text) in dir.each_record(&self.records) {
@@ -307,6 +315,30 @@ mod tests {
         assert_eq!(found(u64::MAX), (3, true));
         assert_eq!(found(10), (1, false));
         assert_eq!(found(0), (0, false));
+    }
+
+    #[test]
+    fn a_preview_doesnt_read_a_document_that_is_too_long() {
+        let temp = tempfile::tempdir().unwrap();
+        let root = std::fs::canonicalize(temp.path()).unwrap();
+        let whole = r#"{"trajectory": [{"action": "ls", "observation": "password=swordfish"}]}"#;
+        let tool = crate::format::tool("a.traj", whole.as_bytes()).unwrap();
+        let name = OsString::from("a.traj");
+        let dir = RunDir::of_tool(root.clone(), std::path::PathBuf::new(), name, tool);
+        let found = |max| {
+            let preview = RedactionPreview::of(&dir, max).unwrap();
+            (preview.blanked.found(), preview.is_whole)
+        };
+        std::fs::write(root.join("a.traj"), whole).unwrap();
+        assert!(dir.is_document());
+        let size = whole.len() as u64;
+        assert_eq!(found(u64::MAX), (1, true));
+        assert_eq!((found(size), found(size - 1)), ((1, true), (0, false)));
+        // Takes no space on disk. Memory for it would be asked for at once.
+        let file = File::options().write(true).open(root.join("a.traj"));
+        file.unwrap().set_len(1 << 40).unwrap();
+        assert_eq!(found(u64::MAX), (0, false));
+        assert!(RedactedRun::of(&dir).is_err());
     }
 
     #[test]

@@ -7,7 +7,7 @@ mod of_run;
 #[cfg(test)]
 mod tests;
 
-use std::cmp::Reverse;
+use std::cmp::{Ordering, Reverse};
 use std::collections::HashMap;
 
 use jiff::civil::Date;
@@ -16,16 +16,18 @@ use jiff::{Timestamp, ToSpan as _};
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use of_run::MAX_ROWS;
 pub(in crate::analysis) use of_run::failures as failures_of_run;
-pub use of_run::{RunFailure, id_text, is_id};
+pub use of_run::{RunFailure, id_text, is_id, message_of_end};
 
 use super::format::{count, counted};
+use super::many::last_part;
 use super::run_result::ShownStatus;
 use super::summary::Summary;
-use crate::model::failure::message::parts;
 use crate::model::failure::{AfterFailure, FailureSource};
 
 pub use crate::model::failure::message::Part;
+pub(crate) use crate::model::failure::message::parts;
 
 /// The bars of a trend, at most. With more days, a bar stands for several.
 const MAX_BARS: i32 = 30;
@@ -35,13 +37,15 @@ const MAX_DAYS: i32 = 90;
 const MAX_RUNS: usize = 10;
 /// The projects, models and agents of a failure that are listed.
 const MAX_SHARES: usize = 6;
+/// The places that are counted, at most.
+const MAX_PLACES: usize = 8;
 /// The days in which a failure counts as new, and without which it counts as quiet.
 pub const RECENT_DAYS: i64 = 7;
 /// A failure isn't rising with fewer runs in the recent days.
 const MIN_RISING: usize = 4;
 
 /// The failures of many runs, by message.
-#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Failures {
     /// The number of matching runs. Duplicates count once.
     pub runs: usize,
@@ -53,7 +57,7 @@ pub struct Failures {
     pub runs_incomplete: usize,
     /// The failed steps.
     pub steps: u64,
-    /// The part of these steps that is in none of the failures, because a run keeps only its first 64
+    /// The part of these steps that is in none of the failures, because a run keeps only its first 16
     /// messages.
     pub steps_left_out: u64,
     /// The first day of the trends, `YYYY-MM-DD`. Null if no time is known.
@@ -66,6 +70,214 @@ pub struct Failures {
     pub failures: Vec<Failure>,
     /// The number of further failures, which are left out.
     pub failures_left_out: usize,
+    /// The numbers of all failures, chosen or not.
+    #[serde(skip)]
+    pub all: Counts,
+}
+
+/// What the failures of many runs are together.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Counts {
+    /// The number of failures.
+    pub failures: usize,
+    /// Those that are new.
+    pub new: usize,
+    /// Those that are rising.
+    pub rising: usize,
+    /// Those that ended a run.
+    pub ended: usize,
+    /// Those that are quiet.
+    pub quiet: usize,
+    /// When the first of them first happened, in microseconds.
+    pub first_at: Option<i64>,
+    /// When the last of them last happened.
+    pub last_at: Option<i64>,
+    /// The message, the runs and the runs that it ended, of the failure that comes first.
+    pub first: Option<(String, usize, usize)>,
+    /// The places with most failures, and their number.
+    pub places: Vec<(Place, u64)>,
+}
+
+/// Where a failure happens: a tool, the model, or the program that runs the agent. A tool may be named
+/// like one of these.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Place {
+    source: FailureSource,
+    tool: Option<String>,
+}
+
+impl Place {
+    /// The start of the word for a tool whose name could be taken for something else.
+    const TOOL: &str = "tool:";
+
+    /// Reads the word of an address.
+    pub fn of(word: &str) -> Self {
+        let tool = |name: &str| Self {
+            source: FailureSource::Tool,
+            tool: Some(name.to_owned()).filter(|name| !name.is_empty()),
+        };
+        if let Some(name) = word.strip_prefix(Self::TOOL) {
+            return tool(name);
+        }
+        let source = FailureSource::ALL
+            .into_iter()
+            .find(|one| one.as_str() == word);
+        source.map_or_else(|| tool(word), |source| Self { source, tool: None })
+    }
+
+    /// Returns the word for addresses.
+    pub fn word(&self) -> String {
+        match &self.tool {
+            Some(tool) if Self::of(tool) != *self => format!("{}{tool}", Self::TOOL),
+            _ => self.name().to_owned(),
+        }
+    }
+
+    /// Returns the name of the tool, or else the word of the source.
+    pub fn name(&self) -> &str {
+        name_of((self.source, self.tool.as_deref()))
+    }
+}
+
+/// Which failures are wanted.
+pub struct Wanted<'a> {
+    /// At most this many are listed.
+    pub most: usize,
+    /// The id of one that is listed in any case. May be empty.
+    pub open: &'a str,
+    /// Whether a failure is listed.
+    pub is_chosen: &'a dyn Fn(&Standing<'_>) -> bool,
+}
+
+impl std::fmt::Debug for Wanted<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut wanted = f.debug_struct("Wanted");
+        wanted.field("most", &self.most).field("open", &self.open);
+        wanted.finish_non_exhaustive()
+    }
+}
+
+impl Wanted<'_> {
+    /// Returns what wants the first failures.
+    pub fn first(most: usize) -> Self {
+        Self {
+            most,
+            open: "",
+            is_chosen: &|_| true,
+        }
+    }
+}
+
+/// The numbers of a failure, from which its place in the list follows.
+#[derive(Debug, Clone, Copy)]
+pub struct Standing<'a> {
+    /// What failed.
+    pub source: FailureSource,
+    /// The tool. Empty if none is known.
+    pub tool: &'a str,
+    /// The folded message.
+    pub message: &'a str,
+    id: u64,
+    runs: usize,
+    /// The runs that it ended.
+    pub ended: usize,
+    steps: u64,
+    first_at: Option<i64>,
+    last_at: Option<i64>,
+    next: Next,
+    runs_now: usize,
+    runs_before: usize,
+    /// Whether it's new.
+    pub is_new: bool,
+    /// Whether it's rising.
+    pub is_rising: bool,
+    /// Whether it's quiet.
+    pub is_quiet: bool,
+}
+
+impl<'a> Standing<'a> {
+    fn new(failure: &'a RunFailure) -> Self {
+        Self {
+            source: failure.source,
+            tool: &failure.tool,
+            message: &failure.message,
+            id: failure.id,
+            runs: 0,
+            ended: 0,
+            steps: 0,
+            first_at: None,
+            last_at: None,
+            next: Next::default(),
+            runs_now: 0,
+            runs_before: 0,
+            is_new: false,
+            is_rising: false,
+            is_quiet: false,
+        }
+    }
+
+    /// Returns whether it happens there.
+    pub fn is_at(&self, place: &Place) -> bool {
+        place_of(self.source, self.tool) == (place.source, place.tool.as_deref())
+    }
+
+    fn add(&mut self, run: &Summary, failure: &RunFailure, recent: &Recent) {
+        self.runs += 1;
+        self.steps += u64::from(failure.steps);
+        self.ended += usize::from(failure.ended);
+        let (first_at, last_at) = (first_seen(run, failure), last_seen(run, failure));
+        self.first_at = [self.first_at, first_at].into_iter().flatten().min();
+        self.last_at = self.last_at.max(last_at);
+        self.next.add(failure);
+        self.runs_now += usize::from(first_at.is_some_and(|at| recent.contains(at)));
+        self.runs_before += usize::from(first_at.is_some_and(|at| recent.is_just_before(at)));
+    }
+
+    /// Sets the flags. `oldest` is when the oldest run began.
+    fn judge(&mut self, recent: &Recent, oldest: Option<i64>) {
+        self.is_new = oldest.is_some_and(|oldest| oldest < recent.from)
+            && self.first_at.is_some_and(|first| recent.contains(first));
+        self.is_rising =
+            !self.is_new && self.runs_now >= MIN_RISING && self.runs_now >= 2 * self.runs_before;
+        self.is_quiet = self.last_at.is_some_and(|last| last < recent.from);
+    }
+
+    /// Compares places in the list.
+    fn order(&self, other: &Self) -> Ordering {
+        let rank = |one: &Self| Reverse((one.ended, one.runs, one.steps));
+        rank(self)
+            .cmp(&rank(other))
+            .then_with(|| self.message.cmp(other.message))
+            .then_with(|| self.id.cmp(&other.id))
+            .then_with(|| (self.source, self.tool).cmp(&(other.source, other.tool)))
+    }
+}
+
+/// Returns where a failure happens. `tool` is empty if none is known.
+fn place_of(source: FailureSource, tool: &str) -> (FailureSource, Option<&str>) {
+    let is_tool = source == FailureSource::Tool && !tool.is_empty();
+    (source, is_tool.then_some(tool))
+}
+
+/// Returns the name of the tool, or else the word of the source.
+fn name_of((source, tool): (FailureSource, Option<&str>)) -> &str {
+    tool.unwrap_or(source.as_str())
+}
+
+/// The recent days, in microseconds. A later time is a mistake of a clock.
+struct Recent {
+    from: i64,
+    to: i64,
+}
+
+impl Recent {
+    fn contains(&self, at: i64) -> bool {
+        (self.from..=self.to).contains(&at)
+    }
+
+    fn is_just_before(&self, at: i64) -> bool {
+        (self.from.saturating_sub(RECENT_DAYS * DAY)..self.from).contains(&at)
+    }
 }
 
 /// What failed in several runs with one message.
@@ -216,10 +428,10 @@ impl Next {
 impl Failure {
     /// Returns where it happens: the tool, `model` or `run`.
     pub fn place(&self) -> &str {
-        match (self.source, self.tool.as_deref()) {
-            (FailureSource::Tool, Some(tool)) => tool,
-            (source, _) => source.as_str(),
-        }
+        name_of(place_of(
+            self.source,
+            self.tool.as_deref().unwrap_or_default(),
+        ))
     }
 
     /// Returns the words of the message and the marks between them.
@@ -238,14 +450,6 @@ impl Failure {
 }
 
 impl Failures {
-    /// Keeps at most `most` failures.
-    #[must_use]
-    pub fn limited(mut self, most: usize) -> Self {
-        self.failures_left_out += self.failures.len().saturating_sub(most);
-        self.failures.truncate(most);
-        self
-    }
-
     /// Returns how many runs had a failure, and what became of them, in a sentence.
     pub fn runs_words(&self) -> String {
         let carried = self.runs_with_failures.saturating_sub(self.runs_ended);
@@ -268,7 +472,7 @@ impl Failures {
     pub fn left_out(&self) -> Vec<String> {
         let steps = (self.steps_left_out > 0).then(|| {
             format!(
-                "{} of {} failed steps left out: a run keeps its first 64 messages",
+                "{} of {} failed steps left out: a run keeps its first {MAX_ROWS} messages",
                 count(self.steps_left_out),
                 count(self.steps)
             )
@@ -283,116 +487,161 @@ impl Failures {
     }
 }
 
-/// A failure under construction.
-struct Sums<'a> {
-    first: &'a RunFailure,
-    steps: u64,
-    ended: usize,
-    first_at: Option<i64>,
-    last_at: Option<i64>,
-    next: Next,
-    runs: Vec<(&'a Summary, &'a RunFailure)>,
+/// Returns when a failure first happened in a run: at the time of the step, or else of the run.
+fn first_seen(run: &Summary, failure: &RunFailure) -> Option<i64> {
+    time(failure.first_at, run)
 }
 
-/// Returns when a failure first or last happened in a run: at the time of the step, or else of the
-/// run.
-fn time(at: Option<std::num::NonZeroU32>, run: Option<i64>) -> Option<i64> {
+/// Returns when a failure last happened in a run. Later records of the run have nothing to do with
+/// it.
+fn last_seen(run: &Summary, failure: &RunFailure) -> Option<i64> {
+    time(failure.last_at, run)
+}
+
+fn time(at: Option<std::num::NonZeroU32>, run: &Summary) -> Option<i64> {
     at.map(|seconds| i64::from(seconds.get()) * 1_000_000)
-        .or(run)
+        .or(run.started)
+}
+
+/// What makes two failures of runs one. Their ids may be equal by accident.
+type Same<'a> = (FailureSource, &'a str, &'a str);
+
+fn same(failure: &RunFailure) -> Same<'_> {
+    (failure.source, &failure.tool, &failure.message)
 }
 
 /// Adds up the failures of `runs`. `now` is in microseconds since the epoch.
+///
+/// Only the listed failures get a trend, examples and shares, because hostile runs have as many
+/// messages as failed steps.
 pub fn failures<'a>(
     runs: impl IntoIterator<Item = &'a Summary>,
     now: i64,
     zone: &TimeZone,
+    wanted: &Wanted<'_>,
 ) -> Failures {
-    let mut sums: HashMap<u64, Sums<'a>> = HashMap::new();
-    let (mut all, mut failed, mut ended, mut incomplete) = (0, 0, 0, 0);
-    let (mut steps, mut left_out) = (0, 0);
+    let runs: Vec<&Summary> = runs.into_iter().filter(|run| run.counts()).collect();
+    let recent = Recent {
+        from: now.saturating_sub(RECENT_DAYS * DAY),
+        to: now,
+    };
+    let mut sums: HashMap<Same<'_>, Standing<'_>> = HashMap::new();
+    let mut report = Failures {
+        runs: runs.len(),
+        ..Failures::default()
+    };
     let mut oldest: Option<i64> = None;
-    for run in runs.into_iter().filter(|run| run.counts()) {
-        all += 1;
-        failed += usize::from(!run.failures.is_empty() || run.failures_left_out > 0);
-        ended += usize::from(run.failures.iter().any(|failure| failure.ended));
-        incomplete += usize::from(run.errors_unknown);
-        left_out += run.failures_left_out as u64;
-        steps += run.failures_left_out as u64;
+    for run in runs.iter().copied() {
+        report.runs_with_failures +=
+            usize::from(!run.failures.is_empty() || run.failures_left_out > 0);
+        report.runs_ended += usize::from(run.failures.iter().any(|failure| failure.ended));
+        report.runs_incomplete += usize::from(run.errors_unknown || run.partial);
+        report.steps_left_out += run.failures_left_out as u64;
+        report.steps += run.failures_left_out as u64;
         oldest = [oldest, run.started].into_iter().flatten().min();
         for failure in &run.failures {
-            let sum = sums.entry(failure.id).or_insert_with(|| Sums {
-                first: failure,
-                steps: 0,
-                ended: 0,
-                first_at: None,
-                last_at: None,
-                next: Next::default(),
-                runs: Vec::new(),
-            });
-            steps += u64::from(failure.steps);
-            sum.steps += u64::from(failure.steps);
-            sum.ended += usize::from(failure.ended);
-            let first_at = time(failure.first_at, run.started);
-            let last_at = time(failure.last_at, run.updated.filter(|_| first_at.is_some()));
-            sum.first_at = [sum.first_at, first_at].into_iter().flatten().min();
-            sum.last_at = sum.last_at.max(last_at);
-            sum.next.add(failure);
-            sum.runs.push((run, failure));
+            report.steps += u64::from(failure.steps);
+            sums.entry(same(failure))
+                .or_insert_with(|| Standing::new(failure))
+                .add(run, failure, &recent);
         }
     }
-    let calendar = Calendar::new(
-        zone,
-        sums.values().flat_map(|sum| [sum.first_at, sum.last_at]),
-    );
-    let recent = now.saturating_sub(RECENT_DAYS * DAY);
-    let mut failures: Vec<Failure> = sums
-        .into_values()
-        .map(|sum| sum.done(&calendar, recent, oldest))
-        .collect();
-    failures.sort_by(|a, b| {
-        let rank = |failure: &Failure| Reverse((failure.runs_ended, failure.runs, failure.steps));
-        rank(a)
-            .cmp(&rank(b))
-            .then_with(|| a.message.cmp(&b.message))
-            .then_with(|| a.id.cmp(&b.id))
-    });
+    let mut all: Vec<Standing<'_>> = sums.into_values().collect();
+    all.iter_mut().for_each(|one| one.judge(&recent, oldest));
+    report.all = counts(&all);
+    let calendar = Calendar::new(zone, now, report.all.first_at, report.all.last_at);
     let words = |day: Option<Date>| day.map(|day| day.to_string());
-    Failures {
-        runs: all,
-        runs_with_failures: failed,
-        runs_ended: ended,
-        runs_incomplete: incomplete,
-        steps,
-        steps_left_out: left_out,
-        first_day: words(calendar.days.map(|(first, _)| first)),
-        last_day: words(calendar.days.map(|(_, last)| last)),
-        days_per_bar: calendar.days_per_bar,
-        failures,
-        failures_left_out: 0,
+    report.first_day = words(calendar.days.map(|(first, _)| first));
+    report.last_day = words(calendar.days.map(|(_, last)| last));
+    report.days_per_bar = calendar.days_per_bar;
+
+    all.retain(|one| (wanted.is_chosen)(one));
+    let chosen = all.len();
+    let listed = listed(all, wanted);
+    report.failures_left_out = chosen - listed.len();
+    let places: HashMap<Same<'_>, usize> = listed
+        .iter()
+        .enumerate()
+        .map(|(at, one)| ((one.source, one.tool, one.message), at))
+        .collect();
+    let mut cases: Vec<Vec<(&Summary, &RunFailure)>> = vec![Vec::new(); listed.len()];
+    for run in runs {
+        for failure in &run.failures {
+            let own = places.get(&same(failure)).and_then(|at| cases.get_mut(*at));
+            if let Some(own) = own {
+                own.push((run, failure));
+            }
+        }
+    }
+    report.failures = listed
+        .iter()
+        .zip(cases)
+        .map(|(one, cases)| one.done(cases, &calendar))
+        .collect();
+    report
+}
+
+/// Returns the failures that are listed, in order: the first ones, and the open one.
+fn listed<'a>(mut all: Vec<Standing<'a>>, wanted: &Wanted<'_>) -> Vec<Standing<'a>> {
+    if wanted.most < all.len() {
+        all.select_nth_unstable_by(wanted.most, Standing::order);
+        let rest = all.split_off(wanted.most);
+        let is_open =
+            |one: &Standing<'_>| !wanted.open.is_empty() && id_text(one.id) == wanted.open;
+        let open = rest.into_iter().filter(is_open);
+        all.extend(open.min_by(Standing::order));
+    }
+    all.sort_by(Standing::order);
+    all
+}
+
+fn counts(all: &[Standing<'_>]) -> Counts {
+    let number = |is: fn(&Standing<'_>) -> bool| all.iter().filter(|one| is(one)).count();
+    let first = all.iter().min_by(|a, b| a.order(b));
+    let mut places: HashMap<(FailureSource, Option<&str>), u64> = HashMap::new();
+    for one in all {
+        *places.entry(place_of(one.source, one.tool)).or_default() += 1;
+    }
+    let mut places: Vec<_> = places.into_iter().collect();
+    places.sort_by(|a, b| {
+        (b.1.cmp(&a.1)).then_with(|| (name_of(a.0), a.0).cmp(&(name_of(b.0), b.0)))
+    });
+    places.truncate(MAX_PLACES);
+    let places = places.into_iter().map(|((source, tool), count)| {
+        let tool = tool.map(str::to_owned);
+        (Place { source, tool }, count)
+    });
+    Counts {
+        failures: all.len(),
+        new: number(|one| one.is_new),
+        rising: number(|one| one.is_rising),
+        ended: number(|one| one.ended > 0),
+        quiet: number(|one| one.is_quiet),
+        first_at: all.iter().filter_map(|one| one.first_at).min(),
+        last_at: all.iter().filter_map(|one| one.last_at).max(),
+        first: first.map(|one| (one.message.to_owned(), one.runs, one.ended)),
+        places: places.collect(),
     }
 }
 
 /// A day in microseconds.
 const DAY: i64 = 86_400_000_000;
 
-impl Sums<'_> {
-    fn done(mut self, calendar: &Calendar<'_>, recent: i64, oldest: Option<i64>) -> Failure {
+impl Standing<'_> {
+    /// Returns the failure. `cases` are its runs.
+    fn done(&self, mut cases: Vec<(&Summary, &RunFailure)>, calendar: &Calendar<'_>) -> Failure {
         let mut trend = vec![0; calendar.bars()];
-        let (mut now, mut before) = (0, 0);
-        for (run, failure) in &self.runs {
-            let at = time(failure.first_at, run.started);
-            if let Some(bar) = at
+        for (run, failure) in &cases {
+            if let Some(bar) = first_seen(run, failure)
                 .and_then(|at| calendar.bar(at))
                 .and_then(|bar| trend.get_mut(bar))
             {
                 *bar += 1;
             }
-            now += usize::from(at >= Some(recent));
-            before += usize::from(at < Some(recent) && at >= Some(recent - RECENT_DAYS * DAY));
         }
         let shares = |name: fn(&Summary) -> Option<&str>| {
             let mut counts: HashMap<&str, usize> = HashMap::new();
-            for (run, _) in &self.runs {
+            for (run, _) in &cases {
                 if let Some(name) = name(run).filter(|name| !name.is_empty()) {
                     *counts.entry(name).or_default() += 1;
                 }
@@ -411,27 +660,25 @@ impl Sums<'_> {
         let projects = shares(|run| run.project.as_deref());
         let models = shares(|run| run.model.as_deref());
         let tools = shares(|run| run.tool.as_deref().or(Some(&run.format)));
-        let runs = self.runs.len();
-        self.runs.sort_by_key(|(run, failure)| {
-            let at = time(failure.last_at, run.started);
-            (Reverse(failure.ended), Reverse(at), run.key.clone())
+        cases.sort_by(|(a, of_a), (b, of_b)| {
+            let rank =
+                |run, failure: &RunFailure| Reverse((failure.ended, last_seen(run, failure)));
+            (rank(a, of_a).cmp(&rank(b, of_b))).then_with(|| a.key.cmp(&b.key))
         });
-        let examples = self.runs.iter().take(MAX_RUNS);
-        let is_new = oldest.is_some_and(|oldest| oldest < recent)
-            && self.first_at.is_some_and(|first| first >= recent);
+        let examples = cases.iter().take(MAX_RUNS);
         Failure {
-            id: id_text(self.first.id),
-            source: self.first.source,
-            tool: Some(self.first.tool.to_string()).filter(|tool| !tool.is_empty()),
-            message: self.first.message.to_string(),
-            runs,
+            id: id_text(self.id),
+            source: self.source,
+            tool: Some(self.tool.to_owned()).filter(|tool| !tool.is_empty()),
+            message: self.message.to_owned(),
+            runs: self.runs,
             runs_ended: self.ended,
             steps: self.steps,
             first_seen: self.first_at.and_then(stamp),
             last_seen: self.last_at.and_then(stamp),
-            is_new,
-            is_rising: !is_new && now >= MIN_RISING && now >= 2 * before,
-            is_quiet: self.last_at.is_some_and(|last| last < recent),
+            is_new: self.is_new,
+            is_rising: self.is_rising,
+            is_quiet: self.is_quiet,
             trend,
             next: self.next,
             examples: examples
@@ -447,7 +694,7 @@ impl Sums<'_> {
 }
 
 fn example(run: &Summary, failure: &RunFailure) -> Example {
-    let micros = time(failure.last_at, run.started);
+    let micros = last_seen(run, failure);
     let project = run.project.as_deref().map(last_part);
     let about: Vec<&str> = project.into_iter().chain(run.model.as_deref()).collect();
     Example {
@@ -463,12 +710,6 @@ fn example(run: &Summary, failure: &RunFailure) -> Example {
     }
 }
 
-/// Returns the last component of a path.
-fn last_part(path: &str) -> &str {
-    let trimmed = path.trim_end_matches(['/', '\\']);
-    trimmed.rsplit(['/', '\\']).next().unwrap_or(path)
-}
-
 fn stamp(micros: i64) -> Option<String> {
     let at = Timestamp::from_microsecond(micros).ok()?;
     Some(at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string())
@@ -482,12 +723,10 @@ struct Calendar<'a> {
 }
 
 impl<'a> Calendar<'a> {
-    fn new(zone: &'a TimeZone, times: impl Iterator<Item = Option<i64>>) -> Self {
-        let mut span: Option<(i64, i64)> = None;
-        for at in times.flatten() {
-            let (first, last) = span.unwrap_or((at, at));
-            span = Some((first.min(at), last.max(at)));
-        }
+    /// Makes the days from the first time to the last one. Days after `now` have no bar.
+    fn new(zone: &'a TimeZone, now: i64, first: Option<i64>, last: Option<i64>) -> Self {
+        let span = first.zip(last);
+        let span = span.map(|(first, last)| (first.min(now), last.min(now)));
         let mut calendar = Self {
             zone,
             days: None,

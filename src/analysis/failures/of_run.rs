@@ -40,6 +40,9 @@ pub struct RunFailure {
     pub next: Afterwards,
 }
 
+/// The messages that the row of a run keeps, at most. The one that ended the run may be another.
+pub(super) const MAX_ROWS: usize = 16;
+
 /// The digits of an id in addresses and queries.
 const ID_DIGITS: usize = 12;
 
@@ -87,30 +90,35 @@ pub(in crate::analysis) fn failures(
     life: &Life,
     verdict: &Verdict,
 ) -> (Vec<RunFailure>, usize) {
-    let mut all: Vec<(FailureKey, RunFailure)> = Vec::new();
-    for group in tally.groups() {
+    let end = end(index, life, verdict);
+    let mut all: Vec<(&FailureKey, RunFailure)> = Vec::new();
+    for (group, next) in tally.groups() {
         let row = RunFailure {
             steps: group.steps,
             first: group.first.and_then(small),
             last: group.last.and_then(small),
             first_at: group.first_at.and_then(seconds),
             last_at: group.last_at.and_then(seconds),
-            next: group.next,
+            next,
             ..row(index, &group.key)
         };
-        all.push((group.key, row));
+        all.push((&group.key, row));
     }
-    if let Some(end) = end(index, life, verdict) {
-        let is_same = |key: &FailureKey| key.message == end.message;
+    if let Some(end) = &end {
+        let last = index.steps().len().checked_sub(1).and_then(small);
+        let is_last = |row: &RunFailure| row.last.is_none_or(|at| Some(at) == last);
+        // A tool may print the message with which the run ends later.
+        let is_same = |(key, row): &(&FailureKey, RunFailure)| {
+            let is_of_end = (key.source, key.tool) == (end.source, end.tool);
+            key.message == end.message && (is_of_end || is_last(row))
+        };
         // The record of the end may quote a part of the message, or add to it.
-        let is_alike = |(key, row): &(FailureKey, RunFailure)| {
-            let (a, b) = (&*key.message, &*end.message);
-            let last = index.steps().len().checked_sub(1).and_then(small);
-            row.last.is_none_or(|at| Some(at) == last) && is_part(a, b)
+        let is_alike = |(key, row): &(&FailureKey, RunFailure)| {
+            is_last(row) && is_part(&key.message, &end.message)
         };
         let at = all
             .iter()
-            .rposition(|(key, _)| is_same(key))
+            .rposition(is_same)
             .or_else(|| all.iter().rposition(is_alike));
         match at.and_then(|at| all.get_mut(at)) {
             Some((_, known)) => known.ended = true,
@@ -120,14 +128,25 @@ pub(in crate::analysis) fn failures(
                     ended: true,
                     first_at: last_at,
                     last_at,
-                    ..row(index, &end)
+                    ..row(index, end)
                 };
                 all.push((end, row));
             }
         }
     }
-    let rows = all.into_iter().map(|(_, row)| row).collect();
-    (rows, tally.left_out)
+    kept(
+        all.into_iter().map(|(_, row)| row).collect(),
+        tally.left_out,
+    )
+}
+
+/// Returns the first rows and the one that ended the run, and the number of steps of the others.
+fn kept(mut rows: Vec<RunFailure>, left_out: usize) -> (Vec<RunFailure>, usize) {
+    let rest = rows.split_off(rows.len().min(MAX_ROWS));
+    let (ended, others): (Vec<_>, Vec<_>) = rest.into_iter().partition(|row| row.ended);
+    rows.extend(ended);
+    let steps: usize = others.iter().map(|row| row.steps as usize).sum();
+    (rows, left_out.saturating_add(steps))
 }
 
 /// A shorter message isn't recognized as a part of another one; bytes.
@@ -176,6 +195,12 @@ fn row(index: &Index, key: &FailureKey) -> RunFailure {
     }
 }
 
+/// Returns the recorded message of the error that ended a run, before it's folded.
+pub fn message_of_end<'a>(index: &'a Index, life: &Life) -> Option<&'a str> {
+    let last = || Some(&*index.segment()?.error.as_ref()?.1);
+    error_of_end(index, life).or_else(last)
+}
+
 /// Returns the failure that ended the run, if one did.
 fn end(index: &Index, life: &Life, verdict: &Verdict) -> Option<FailureKey> {
     if index.is_partial() {
@@ -200,12 +225,11 @@ fn end(index: &Index, life: &Life, verdict: &Verdict) -> Option<FailureKey> {
             return Some(event);
         }
         let headline = recorded.map_or("", |ended| &*ended.headline);
-        let is_model = is_full || ["API", "model"].iter().any(|word| headline.contains(word));
         return Some(FailureKey {
-            source: if is_model {
+            source: if is_full {
                 FailureSource::Model
             } else {
-                FailureSource::Run
+                source_of_end(headline)
             },
             tool: Symbol::default(),
             message: message.into(),
@@ -216,15 +240,20 @@ fn end(index: &Index, life: &Life, verdict: &Verdict) -> Option<FailureKey> {
     }
     let headline = recorded
         .map(|ended| &*ended.headline)
-        .filter(|headline| !headline.is_empty())
-        .unwrap_or(verdict.head());
+        .filter(|headline| !headline.is_empty());
+    // The verdict may name tools and files of the run, so it doesn't say what failed.
     Some(FailureKey {
-        source: if headline.contains("The model") {
-            FailureSource::Model
-        } else {
-            FailureSource::Run
-        },
+        source: headline.map_or(FailureSource::Run, source_of_end),
         tool: Symbol::default(),
-        message: fold(headline).into(),
+        message: fold(headline.unwrap_or(verdict.head())).into(),
     })
+}
+
+/// Returns what failed if a run recorded this end: `API error`, `The model refused to continue`.
+fn source_of_end(headline: &str) -> FailureSource {
+    if ["API", "model"].iter().any(|word| headline.contains(word)) {
+        FailureSource::Model
+    } else {
+        FailureSource::Run
+    }
 }

@@ -39,7 +39,11 @@ fn run(key: &str, failures: Vec<RunFailure>) -> Summary {
 }
 
 fn report(runs: &[Summary]) -> Failures {
-    failures(runs, i64::from(NOON) * 1_000_000, &TimeZone::UTC)
+    wanted(runs, &Wanted::first(usize::MAX))
+}
+
+fn wanted(runs: &[Summary], wanted: &Wanted<'_>) -> Failures {
+    failures(runs, i64::from(NOON) * 1_000_000, &TimeZone::UTC, wanted)
 }
 
 fn messages(report: &Failures) -> Vec<(&str, usize, u64, usize)> {
@@ -85,8 +89,28 @@ fn what_ended_runs_comes_first_then_runs_then_steps() {
         report.runs_words(),
         "2 of 3 runs had a failure: 1 carried on, 1 ended with it."
     );
-    let limited = report.limited(1);
+    let limited = wanted(&runs, &Wanted::first(1));
     assert_eq!((limited.failures.len(), limited.failures_left_out), (1, 2));
+    assert_eq!(limited.failures.first(), report.failures.first());
+    assert_eq!(limited.all, report.all);
+    let open = Wanted {
+        open: &report.failures[2].id,
+        ..Wanted::first(1)
+    };
+    let opened = wanted(&runs, &open);
+    assert_eq!(
+        messages(&opened),
+        [("lost", 1, 1, 1), ("often", 1, 9, 0)],
+        "the open failure is listed too"
+    );
+    assert_eq!(opened.failures_left_out, 1);
+    let chosen = Wanted {
+        is_chosen: &|one| one.tool == "x",
+        ..Wanted::first(9)
+    };
+    let chosen = wanted(&runs, &chosen);
+    assert_eq!(messages(&chosen), [("twice", 2, 2, 0), ("often", 1, 9, 0)]);
+    assert_eq!((chosen.failures_left_out, chosen.all.failures), (0, 3));
 }
 
 #[test]
@@ -99,6 +123,95 @@ fn one_message_of_two_tools_is_two_failures() {
     let places: Vec<&str> = report.failures.iter().map(Failure::place).collect();
     assert_eq!(report.failures.len(), 2);
     assert!(places.contains(&"x") && places.contains(&"y"));
+}
+
+/// A tool may be named like a source, and like the word for such a tool.
+#[test]
+fn a_tool_named_run_is_not_the_run() {
+    let of = |source, tool: &str| RunFailure {
+        source,
+        id: id_of(source, tool, "no"),
+        ..failure(tool, "no", 1, None)
+    };
+    let tool = FailureSource::Tool;
+    let runs = [run(
+        "a",
+        vec![
+            of(FailureSource::Run, ""),
+            of(FailureSource::Model, ""),
+            of(tool, ""),
+            of(tool, "run"),
+            of(tool, "model"),
+            of(tool, "tool"),
+            of(tool, "tool:run"),
+            of(tool, "bash"),
+        ],
+    )];
+    let report = report(&runs);
+    let places = &report.all.places;
+    assert_eq!(places.len(), 8);
+    let words: Vec<String> = places.iter().map(|(place, _)| place.word()).collect();
+    for known in ["run", "model", "tool", "tool:run", "bash", "tool:tool:run"] {
+        assert!(words.iter().any(|word| word == known), "{words:?}");
+    }
+    for (place, count) in places {
+        assert_eq!((Place::of(&place.word()), *count), (place.clone(), 1));
+        let chosen = Wanted {
+            is_chosen: &|one| one.is_at(place),
+            ..Wanted::first(9)
+        };
+        assert_eq!(wanted(&runs, &chosen).failures.len(), 1, "{place:?}");
+    }
+}
+
+#[test]
+fn failures_with_one_id_by_accident_stay_apart() {
+    let one = failure("x", "no", 1, None);
+    let other = RunFailure {
+        message: "other".into(),
+        ..one.clone()
+    };
+    let report = report(&[run("a", vec![one]), run("b", vec![other])]);
+    assert_eq!(messages(&report), [("no", 1, 1, 0), ("other", 1, 1, 0)]);
+}
+
+#[test]
+fn times_after_now_are_neither_recent_nor_days_of_a_trend() {
+    let at = |days: u32| Some(NOON - days * DAY_S);
+    let ahead = Some(NOON + 400 * DAY_S);
+    let runs = [
+        run("a", vec![failure("x", "no", 1, at(2))]),
+        run("b", vec![failure("x", "no", 1, ahead)]),
+        run("c", vec![failure("x", "late", 1, ahead)]),
+        run("d", vec![failure("x", "old", 1, at(50))]),
+    ];
+    let report = report(&runs);
+    assert_eq!(report.last_day.as_deref(), Some("2026-11-26"));
+    let late = report.failures.iter().find(|one| one.message == "late");
+    let late = late.unwrap();
+    assert!(!late.is_new && !late.is_rising);
+    assert_eq!(late.trend.iter().sum::<usize>(), 0);
+    let no = report.failures.iter().find(|one| one.message == "no");
+    assert_eq!(no.unwrap().trend.iter().sum::<usize>(), 1);
+}
+
+#[test]
+fn a_failure_without_a_time_was_last_seen_when_its_run_began() {
+    let mut late = run("a", vec![failure("x", "no", 1, None)]);
+    let began = i64::from(NOON - DAY_S) * 1_000_000;
+    late.started = Some(began);
+    late.updated = Some(i64::from(NOON) * 1_000_000);
+    let report = report(&[late]);
+    let one = &report.failures[0];
+    assert_eq!((one.first_at, one.last_at), (Some(began), Some(began)));
+    assert_eq!(one.examples[0].micros, one.last_at);
+}
+
+#[test]
+fn a_run_of_which_a_part_was_read_may_have_more_failures() {
+    let mut part = run("a", vec![failure("x", "no", 1, None)]);
+    part.partial = true;
+    assert_eq!(report(&[part, run("b", vec![])]).runs_incomplete, 1);
 }
 
 #[test]

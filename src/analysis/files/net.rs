@@ -200,6 +200,11 @@ impl Piece {
         self.base != self.now.lines
     }
 
+    /// Returns the length of its text in the first version.
+    fn base_len(&self) -> usize {
+        self.base.iter().map(String::len).sum()
+    }
+
     /// Returns whether the part can lie in a text of these lines of the first version.
     fn can_lie_in(&self, at: Option<usize>, lines: usize) -> bool {
         let (Some(own), Some(at)) = (self.base_at, at) else {
@@ -710,8 +715,8 @@ impl Replay {
                 Ok(())
             }
             Op::Hunks(hunks) => {
-                let size = self.pieces.iter().map(|piece| piece.now.len()).sum();
-                take(&mut self.work, size)?;
+                let size = |piece: &Piece| piece.now.len() + piece.base_len() + 1;
+                take(&mut self.work, self.pieces.iter().map(size).sum())?;
                 let before = self.pieces.clone();
                 let result = self.patch(hunks, event);
                 if result.is_err() {
@@ -773,13 +778,12 @@ impl Replay {
     ) -> Result<(), String> {
         let base_at = self.in_base(from)?;
         let moves = self.moves()?.unwrap_or_default();
+        let shifts = shifts(&moves);
         let by = Some(Writer::Step(event.step));
         for piece in &mut self.pieces {
             // The number of its first line now. Parts of unknown position may be anywhere.
-            let Some(now_at) = piece.base_at.filter(|_| base_at.is_some()).and_then(|at| {
-                let mut earlier = moves.iter().filter(|one| one.at < at);
-                earlier.try_fold(at, |at, one| (at + one.new).checked_sub(one.old))
-            }) else {
+            let known_at = piece.base_at.filter(|_| base_at.is_some());
+            let Some(now_at) = known_at.and_then(|at| now_at(&moves, &shifts, at)) else {
                 continue;
             };
             let Some(at) = from.checked_sub(now_at) else {
@@ -851,7 +855,11 @@ impl Replay {
         is_lines: bool,
     ) -> Result<bool, String> {
         let texts: Vec<String> = self.pieces.iter().map(|piece| piece.now.text()).collect();
-        take(&mut self.work, texts.iter().map(String::len).sum())?;
+        // A part without text is looked at too.
+        take(
+            &mut self.work,
+            texts.iter().map(|text| text.len() + 1).sum(),
+        )?;
         let found: Vec<(usize, usize)> = if old.is_empty() {
             Vec::new()
         } else {
@@ -903,17 +911,23 @@ impl Replay {
         take(&mut self.work, old.len().saturating_mul(fitting))?;
         let count = old.split_inclusive('\n').count();
         let is_inside = |piece: &Piece| {
+            if !fits(piece) || !piece.can_lie_in(base_at, count) || !piece.is_changed() {
+                return false;
+            }
             let text = piece.now.text();
-            fits(piece)
-                && piece.can_lie_in(base_at, count)
-                && !text.trim().is_empty()
-                && piece.is_changed()
-                && old.matches(&*text).take(2).count() == 1
+            !text.trim().is_empty() && old.matches(&*text).take(2).count() == 1
         };
-        let (inside, rest): (Vec<_>, Vec<_>) = std::mem::take(&mut self.pieces)
-            .into_iter()
-            .partition(is_inside);
-        self.pieces = rest;
+        let is_inside: Vec<bool> = self.pieces.iter().map(is_inside).collect();
+        let inside = || self.pieces.iter().zip(&is_inside).filter(|(_, is)| **is);
+        // The text is written again for each of them, and may grow to all their first versions.
+        let size: usize = inside().map(|(piece, _)| piece.base_len()).sum();
+        let cost = size.saturating_add(old.len());
+        take(&mut self.work, cost.saturating_mul(inside().count()))?;
+        let mut is_inside = is_inside.into_iter();
+        let inside: Vec<Piece> = self
+            .pieces
+            .extract_if(.., |_| is_inside.next().unwrap_or_default())
+            .collect();
         if inside.is_empty() {
             self.add(old, new, base_at, event, is_lines);
             return Ok(());
@@ -1118,6 +1132,31 @@ fn in_base(moves: &[Move], now: usize) -> Option<usize> {
         true => (base + one.old).checked_sub(one.new),
         false => Some(base),
     })
+}
+
+/// Returns how many lines the first changed parts add, and the least that they add up to one of them.
+/// Begins with no part.
+fn shifts(moves: &[Move]) -> Vec<(isize, isize)> {
+    let (mut sum, mut least) = (0_isize, 0_isize);
+    let shift = |one: &Move| {
+        sum = sum
+            .saturating_add_unsigned(one.new)
+            .saturating_sub_unsigned(one.old);
+        least = least.min(sum);
+        (sum, least)
+    };
+    std::iter::once((0, 0))
+        .chain(moves.iter().map(shift))
+        .collect()
+}
+
+/// Converts a number of a line in the first version into its number now. Returns `None` if the changed
+/// parts before it have more lines than there were.
+fn now_at(moves: &[Move], shifts: &[(isize, isize)], at: usize) -> Option<usize> {
+    let earlier = moves.partition_point(|one| one.at < at);
+    let (sum, least) = *shifts.get(earlier)?;
+    at.checked_add_signed(least)?;
+    at.checked_add_signed(sum)
 }
 
 /// Returns the lines of a hunk that are on one side, as a text.

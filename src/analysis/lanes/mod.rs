@@ -63,26 +63,33 @@ impl Block {
         matches!(self.lane, Lane::User | Lane::Approval)
     }
 
-    /// Returns what is left of a block of `step` without a wait for approval.
-    fn without(self, wait: &Self, step: &StepHead) -> impl Iterator<Item = Self> {
-        let is_apart = self.to <= wait.from || wait.to <= self.from;
-        let is_kept = is_apart || !self.is_timed || self.is_wait() || self.lane == Lane::Nested;
+    /// Returns what is left of a block of `step` without waits for approval, which are sorted and
+    /// don't overlap.
+    fn without(self, waits: &[(i64, i64)], step: &StepHead) -> Vec<Self> {
+        if !self.is_timed || self.is_wait() || self.lane == Lane::Nested {
+            return vec![self];
+        }
+        let next = waits.partition_point(|(_, to)| *to <= self.from);
+        let cut = waits.iter().skip(next);
+        let mut cut = cut.take_while(|(from, _)| *from < self.to).peekable();
+        if cut.peek().is_none() {
+            return vec![self];
+        }
         // A single call begins with the approval.
         let is_call = self.lane == Lane::Tools && step.actions == 1;
-        let before = Self {
-            to: wait.from,
-            ..self
-        };
-        let after = Self {
-            from: wait.to,
-            ..self
-        };
-        let parts = match is_kept {
-            true => [Some(self), None],
-            false => [Some(before).filter(|_| !is_call), Some(after)],
-        };
-        let has_time = move |part: &Self| is_kept || part.from < part.to;
-        parts.into_iter().flatten().filter(has_time)
+        let mut parts = Vec::new();
+        let mut at = self.from;
+        for (from, to) in cut {
+            let before = Self {
+                from: at,
+                to: *from,
+                ..self
+            };
+            parts.extend((before.from < before.to && !is_call).then_some(before));
+            at = *to;
+        }
+        parts.extend((at < self.to).then_some(Self { from: at, ..self }));
+        parts
     }
 }
 
@@ -121,7 +128,7 @@ impl Lanes {
         let copied = copied(index).unwrap_or_default();
         let prompts = prompts(index);
         let mut prompts = prompts.iter().peekable();
-        let approvals = merged(index.approvals());
+        let mut approvals: BTreeMap<i64, i64> = merged(index.approvals()).into_iter().collect();
         // The end of everything before the step.
         let mut end: Option<i64> = None;
         for (n, step) in index.steps().iter().enumerate() {
@@ -137,7 +144,7 @@ impl Lanes {
             if let Some(group) = index.round_of(n) {
                 let before = prompt.or(end.filter(|_| !is_turn));
                 lanes.step(index, n, step, group, before);
-                lanes.cut_approvals(first, step, &approvals);
+                lanes.cut_approvals(first, step, &mut approvals);
             }
             let own = lanes.blocks.get_mut(first..).unwrap_or_default();
             own.iter_mut()
@@ -167,7 +174,7 @@ impl Lanes {
             let first = lanes.blocks.len();
             let step = StepHead::default();
             lanes.phases(index, None, &step, group);
-            lanes.cut_approvals(first, &step, &approvals);
+            lanes.cut_approvals(first, &step, &mut approvals);
         }
         lanes.blocks.sort_by_key(|block| (block.from, block.to));
         lanes
@@ -195,11 +202,17 @@ impl Lanes {
         if self.untimed > 0 {
             return None;
         }
-        let waits = self.total(Lane::User).micros.unwrap_or_default();
         let own = || self.blocks.iter().filter(|block| !block.is_copied);
         let from = own().map(|block| block.from).min()?;
         let to = own().map(|block| block.to).max()?;
-        Some(to.saturating_sub(from).saturating_sub(waits)).filter(|active| *active >= 0)
+        let waits: Vec<(i64, i64)> = own()
+            .filter(|block| block.is_wait() && block.is_timed)
+            .map(|block| (block.from, block.to))
+            .collect();
+        let waited = merged(&waits).into_iter().fold(0_i64, |sum, (from, to)| {
+            sum.saturating_add(to.saturating_sub(from))
+        });
+        Some(to.saturating_sub(from).saturating_sub(waited))
     }
 
     /// Returns the duration of the calls of each step with one block of calls, in microseconds.
@@ -239,27 +252,41 @@ impl Lanes {
         }
     }
 
-    /// Takes the waits for approval out of the blocks of a step, which begin at `first`.
-    fn cut_approvals(&mut self, first: usize, step: &StepHead, approvals: &[(i64, i64)]) {
+    /// Takes the waits for approval out of the blocks of a step, which begin at `first`. Takes these
+    /// waits out of `approvals`, which maps the beginning of each to its end, so that a wait belongs
+    /// to one step.
+    fn cut_approvals(&mut self, first: usize, step: &StepHead, approvals: &mut BTreeMap<i64, i64>) {
         let own = self.blocks.get(first..).unwrap_or_default();
         let timed = || own.iter().filter(|block| block.is_timed);
         let span = timed()
             .map(|block| block.from)
             .min()
             .zip(timed().map(|block| block.to).max());
-        let Some((began, ended)) = span else { return };
-        let next = approvals.partition_point(|(_, to)| *to <= began);
-        let approvals = approvals.iter().skip(next);
-        for (from, to) in approvals.take_while(|(from, _)| *from < ended) {
-            let waited = Block {
-                step: self.blocks.get(first).and_then(|block| block.step),
-                ..block(Lane::Approval, *from, *to)
-            };
-            let own: Vec<Block> = self.blocks.drain(first..).collect();
-            self.blocks
-                .extend(own.into_iter().flat_map(|one| one.without(&waited, step)));
-            self.blocks.push(waited);
+        let Some((began, ended)) = span.filter(|(began, ended)| began < ended) else {
+            return;
+        };
+        let mut waits: Vec<(i64, i64)> = approvals
+            .range(..ended)
+            .rev()
+            .take_while(|(_, to)| **to > began)
+            .map(|(from, to)| (*from, *to))
+            .collect();
+        if waits.is_empty() {
+            return;
         }
+        waits.reverse();
+        for (from, _) in &waits {
+            approvals.remove(from);
+        }
+        let n = own.first().and_then(|block| block.step);
+        let own: Vec<Block> = self.blocks.drain(first..).collect();
+        self.blocks
+            .extend(own.into_iter().flat_map(|one| one.without(&waits, step)));
+        self.blocks
+            .extend(waits.into_iter().map(|(from, to)| Block {
+                step: n,
+                ..block(Lane::Approval, from, to)
+            }));
     }
 
     /// Divides a step by the phases of the engine that wrote its events.
@@ -458,14 +485,14 @@ impl Lanes {
     }
 }
 
-/// Sorts time spans, and joins those that overlap.
+/// Sorts time spans, and joins those that overlap. Those that only touch may belong to two steps.
 fn merged(spans: &[(i64, i64)]) -> Vec<(i64, i64)> {
     let mut spans = spans.to_vec();
     spans.sort_unstable();
     let mut merged: Vec<(i64, i64)> = Vec::new();
     for (from, to) in spans {
         match merged.last_mut() {
-            Some(last) if from <= last.1 => last.1 = last.1.max(to),
+            Some(last) if from < last.1 => last.1 = last.1.max(to),
             _ => merged.push((from, to)),
         }
     }

@@ -171,6 +171,44 @@ fn the_wait_for_an_approval_is_not_the_time_of_the_tool() {
     );
 }
 
+/// A hostile file has many approvals within many steps. Each is one block, and one wait.
+#[test]
+fn an_approval_belongs_to_one_step() {
+    let n = 3_000;
+    // Each request takes all of the time.
+    let asked = (0..n).map(|at| Approved(10 + 2 * at, 11 + 2 * at));
+    let replies = (0..n).map(|at| Reply(at, Some(1), 100_000));
+    let records = [Prompt(0)].into_iter().chain(asked).chain(replies);
+    let lanes = Lanes::of(&run_of(&SESSION, n as usize, &[], records));
+    let approvals = lanes.total(Lane::Approval);
+    assert_eq!(approvals.blocks, n as usize);
+    assert_eq!(approvals.micros, Some(n * SECOND));
+    // The first step is cut by each of its waits, and the others not at all.
+    assert_eq!(lanes.total(Lane::Model).blocks, 2 * n as usize);
+    assert_eq!(lanes.active(), Some((100_000 - 1 - n) * SECOND));
+}
+
+#[test]
+fn approvals_and_waits_for_a_prompt_are_not_active_time() {
+    let records = [
+        Prompt(0),
+        Reply(0, Some(0), 4),
+        Approved(4, 64),
+        Result(0, 67),
+        Reply(1, Some(67), 70),
+        Prompt(170),
+        Reply(2, Some(170), 180),
+    ];
+    let lanes = Lanes::of(&run_of(&SESSION, 3, &[0], records));
+    assert_eq!(lanes.active(), Some((180 - 60 - 100) * SECOND));
+    // The clock of the approval overlaps the wait for the prompt.
+    let mut lanes = lanes;
+    lanes
+        .blocks
+        .push(block(Lane::Approval, 60 * SECOND, 75 * SECOND));
+    assert_eq!(lanes.active(), Some((180 - 166) * SECOND));
+}
+
 #[test]
 fn a_prompt_typed_while_the_agent_worked_is_no_wait() {
     let index = run_of(

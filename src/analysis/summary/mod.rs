@@ -1,5 +1,7 @@
 //! Summarizes a run as one row of facts for the run table, using only the index.
 
+use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, LazyLock};
 
@@ -641,7 +643,10 @@ impl Summary {
             .map(|(_, steps)| *steps)
             .filter(|_| self.copied.is_none());
         let own = match (copied, &relation.separate_children) {
-            (Some(steps), _) => self.without_copied(&index(), steps),
+            (Some(steps), _) => {
+                let index = index();
+                self.without_copied(&index, steps, &failed_without_line(&index))
+            }
             (None, Some(separate_children)) => self.without_children(&index(), separate_children),
             (None, None) => self,
         };
@@ -677,9 +682,9 @@ impl Summary {
         }
     }
 
-    /// Sets the failures to those of these steps, of steps without a line, and of the end.
-    fn with_failures(mut self, index: &Index, of_steps: &FailureTally) -> Self {
-        let tally = with_lost(index, of_steps);
+    /// Sets the failures to those of these steps, of steps without a line (`lost`), and of the end.
+    fn with_failures(mut self, index: &Index, of_steps: &FailureTally, lost: &[&Group]) -> Self {
+        let tally = with_lost(index, of_steps, lost);
         let (failures, left_out) = failures_of_run(index, &tally, &self.life, &self.verdict);
         self.failures = failures.into();
         if self.failures_left_out != left_out {
@@ -691,9 +696,14 @@ impl Summary {
     /// Removes what counts in the rows of the child runs.
     fn without_children(mut self, index: &Index, separate_children: &SeparateChildren) -> Self {
         let (mut tokens, mut usage) = (Some(0_u64), Usage::of_nothing());
-        let steps = separate_children.steps(index);
-        let own = index.tally_without(&steps);
-        self = self.with_failures(index, &own.failures);
+        let mut steps = separate_children.steps(index);
+        // Copied steps don't count here already, whether they're of a child or not.
+        let start = index.newest_start();
+        let copied: BTreeSet<usize> = (start..start + self.copied_steps()).collect();
+        let all: BTreeSet<usize> = steps.union(&copied).copied().collect();
+        steps.retain(|n| !copied.contains(n));
+        let own = index.tally_without(&all);
+        self = self.with_failures(index, &own.failures, &failed_without_line(index));
         if !self.spent.is_empty() {
             let unknown = self.spent.iter().map(|spent| spent.unknown as usize);
             let cut_off = unknown
@@ -756,7 +766,7 @@ impl Summary {
 
     /// Removes the usage of the first `copied` steps, which counts in the run that they were copied
     /// from.
-    fn without_copied(mut self, index: &Index, copied: usize) -> Self {
+    fn without_copied(mut self, index: &Index, copied: usize, lost: &[&Group]) -> Self {
         let (before, own) = index.tally_apart(copied);
         let last = (index.newest_start() + copied)
             .checked_sub(1)
@@ -783,7 +793,7 @@ impl Summary {
         self.steps_nested = self.steps_nested.saturating_sub(before.nested);
         self.events -= copied_events;
         self.errors = self.errors.saturating_sub(before.failed);
-        self = self.with_failures(index, &own.failures);
+        self = self.with_failures(index, &own.failures, lost);
         self.tokens = self
             .tokens
             .filter(|tokens| *tokens == 0)
@@ -1188,11 +1198,12 @@ fn failed_without_line(index: &Index) -> Vec<&Group> {
 }
 
 /// Adds the failures of steps without a line.
-fn with_lost(index: &Index, tally: &FailureTally) -> FailureTally {
-    let mut tally = tally.clone();
-    for group in failed_without_line(index) {
+fn with_lost<'a>(index: &Index, tally: &'a FailureTally, lost: &[&Group]) -> Cow<'a, FailureTally> {
+    let mut tally = Cow::Borrowed(tally);
+    for group in lost {
         if let Some(error) = &group.error {
-            tally.add_without_step(index.key_of_event(error), group.started);
+            let key = index.key_of_event(error);
+            tally.to_mut().add_without_step(key, group.started);
         }
     }
     tally
@@ -1228,6 +1239,7 @@ pub fn summary(
     let text = |text: Option<&Box<str>>| text.map(|text| text.to_string());
     let shared = |text: Option<&Box<str>>| text.map(|text| Shared::from(&**text));
     let run = &index.tally().run;
+    let lost = failed_without_line(index);
     let names = |symbols: &Distinct| {
         symbols
             .iter()
@@ -1432,7 +1444,7 @@ pub fn summary(
             recorded.max(life.sign).or(written)
         },
         issues: health::counts(index),
-        errors: index.failed_steps() + failed_without_line(index).len(),
+        errors: index.failed_steps() + lost.len(),
         failures: ThinVec::new(),
         errors_unknown,
         events_unknown,
@@ -1443,8 +1455,8 @@ pub fn summary(
         rare: rare.into(),
     };
     match copied(index) {
-        Some(copied) => whole.without_copied(index, copied),
-        None => whole.with_failures(index, &index.failures()),
+        Some(copied) => whole.without_copied(index, copied, &lost),
+        None => whole.with_failures(index, &index.failures(), &lost),
     }
 }
 

@@ -10,7 +10,7 @@ use crate::analysis::scores::Scores;
 use crate::analysis::timing::{began, stretches, took};
 use crate::analysis::why::tests::Gone;
 use crate::model::index::FileState;
-use crate::model::{Delta, ManifestState, Names, StepHead};
+use crate::model::{Delta, ManifestState, Names, StepHead, Symbol};
 
 /// Returns an event of step `id` at time `at` of one day.
 fn event(id: i64, phase: &str, stage: &str, at: &str) -> String {
@@ -812,7 +812,7 @@ fn a_run_keeps_its_first_messages_and_counts_the_other_steps() {
     ));
     assert_eq!(
         (run.errors, run.failures.len(), run.failures_left_out),
-        (100, 64, 36)
+        (100, 16, 84)
     );
 }
 
@@ -841,4 +841,63 @@ fn the_failure_that_ended_a_run_is_marked() {
         "{:?}",
         run.verdict
     );
+}
+
+/// The tool failed early with the message with which the run ended later.
+#[test]
+fn an_early_failure_with_the_message_of_the_end_did_not_end_the_run() {
+    let step = |id: usize, result: &str| {
+        format!(
+            r#"{{"step_id": {id}, "decision": {{"mode": "act"}}, "actions": [{{"name": "run", "args": {{}}}}], "action_results": [{result}]}}"#
+        )
+    };
+    let failed = r#"{"status": "error", "error": "no space left"}"#;
+    let worked = r#"{"status": "success", "output": "fine"}"#;
+    let manifest = r#"{"run_id": "r", "status": "failed", "summary": {"stop_reason": "unrecoverable_error", "failure_report": {"failures": [{"category": "system_error", "message": "no space left"}]}}}"#;
+    let rows = |steps: &[String]| -> Vec<_> {
+        let run = told(&index(steps, &[], manifest));
+        let row = |one: &RunFailure| (one.source.as_str(), one.steps, one.ended);
+        run.failures.iter().map(row).collect()
+    };
+    assert_eq!(
+        rows(&[step(0, failed), step(1, worked)]),
+        [("tool", 1, false), ("run", 0, true)]
+    );
+    assert_eq!(
+        rows(&[step(0, worked), step(1, failed)]),
+        [("tool", 1, true)]
+    );
+}
+
+#[test]
+fn a_copied_step_of_a_child_run_is_left_out_once() {
+    let mut names = Names::default();
+    let agent = names.intern("child");
+    let steps = (0..3).map(|id| StepHead {
+        step_id: Some(id),
+        error: Some("no".into()),
+        is_nested: id < 2,
+        agent: if id < 2 { agent } else { Symbol::default() },
+        ..StepHead::default()
+    });
+    let mut index = Index::default();
+    index.apply(Delta {
+        steps: steps.collect(),
+        names: names.since(0).to_vec(),
+        ..Delta::default()
+    });
+    let numbers = |run: &Summary| {
+        let failed: u32 = run.failures.iter().map(|one| one.steps).sum();
+        (run.steps, run.errors, failed)
+    };
+    let run = told(&index);
+    assert_eq!(numbers(&run), (3, 3, 3));
+    let run = run.without_copied(&index, 1, &[]);
+    assert_eq!(numbers(&run), (2, 2, 2));
+    let children = SeparateChildren {
+        ids: vec!["child".to_owned()],
+        ..SeparateChildren::default()
+    };
+    let run = run.without_children(&index, &children);
+    assert_eq!(numbers(&run), (1, 1, 1));
 }

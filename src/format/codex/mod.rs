@@ -113,8 +113,8 @@ struct Rollout {
     is_manned: Option<bool>,
     /// Whether the program asked the user for approval and has done nothing since.
     asks_leave: bool,
-    /// When the program asked for approval of a call that hasn't begun.
-    asked_at: Option<i64>,
+    /// When the program asked for approval of each call that hasn't begun, by the id of the call.
+    asked_at: Recent<Box<str>, i64>,
     /// The end and the answer before the newest turn.
     before: (Option<Ended>, Option<Box<str>>),
     ends: Turns,
@@ -149,8 +149,9 @@ impl Reader for Rollout {
             .or_else(|| text(payload.kind))
             .or_else(|| text(payload.role))
             .unwrap_or_default();
+        let call = text(payload.call_id).or_else(|| text(item.id));
         let mark = EventDraft {
-            note: self.approval(&stage, ts),
+            note: self.approval(&stage, call.as_deref().unwrap_or_default(), ts),
             ..EventDraft::new(&kind, ts).stage(&stage)
         };
         // A line contains its time or its number, so different lines are never identical.
@@ -278,17 +279,19 @@ impl Reader for Rollout {
 impl Rollout {
     /// Returns the wait for the user's approval that ends with an event of the program. A result
     /// doesn't tell it apart from the time of the call.
-    fn approval(&mut self, stage: &str, ts: Option<i64>) -> Option<EventNote> {
+    fn approval(&mut self, stage: &str, call: &str, ts: Option<i64>) -> Option<EventNote> {
         match stage {
             "exec_approval_request" | "apply_patch_approval_request" => {
-                self.asked_at = self.asked_at.or(ts);
+                if let Some(ts) = ts.filter(|_| !self.asked_at.contains_key(call)) {
+                    self.asked_at.insert(call.into(), ts);
+                }
                 None
             }
             "exec_command_begin" | "patch_apply_begin" => {
-                Some(EventNote::Approval(self.asked_at.take()?, ts?))
+                Some(EventNote::Approval(self.asked_at.remove(call)?, ts?))
             }
             stage if stage.ends_with("_end") || stage.ends_with("_output") => {
-                self.asked_at = None;
+                self.asked_at.remove(call);
                 None
             }
             _ => None,

@@ -520,18 +520,10 @@ impl Scan {
         {
             run = run.get(..at)?;
         }
-        // A closing bracket belongs to the sentence unless it was opened in the path.
-        loop {
-            let trimmed = run.trim_end_matches([':', '.', '!', '?']);
-            let unbalanced = [(')', '('), (']', '['), ('}', '{')]
-                .into_iter()
-                .any(|(close, open)| trimmed.ends_with(close) && !trimmed.contains(open));
-            run = trimmed;
-            if !unbalanced {
-                break;
-            }
-            run = run.get(..run.len() - 1)?;
+        if !run.contains(['/', '\\']) {
+            return None;
         }
+        let run = without_sentence(run);
         let (bare, place) = split_place(run);
         if !is_path(bare) {
             return None;
@@ -947,6 +939,21 @@ fn split_place(run: &str) -> (&str, usize) {
     } else {
         (run, 0)
     }
+}
+
+/// Returns a path without the end of the sentence around it: full stops, and closing brackets unless
+/// they were opened in the path.
+fn without_sentence(run: &str) -> &str {
+    // None of these is at the end, so what is cut opens nothing.
+    let opens = ['(', '[', '{'].map(|open| run.contains(open));
+    let [round, square, curly] = opens;
+    run.trim_end_matches(|c| match c {
+        ':' | '.' | '!' | '?' => true,
+        ')' => !round,
+        ']' => !square,
+        '}' => !curly,
+        _ => false,
+    })
 }
 
 /// Returns the length of a place in brackets after a path: `(3,5)`, `:[3,5]`.
@@ -1768,6 +1775,22 @@ mod tests {
         // Not within a mark.
         let cut = fold(&format!("{}'q' and more words", "word ".repeat(39)));
         assert!(!cut.trim_end_matches('…').ends_with(['‹', 't']), "{cut}");
+    }
+
+    /// Cutting one bracket at a time took time with the square of their number at each of them.
+    #[test]
+    fn closing_brackets_behind_a_path_are_cut_at_once() {
+        for closes in [")", "]", "}", ")]}", ").", "]:", "}!?"] {
+            let path = format!("/a/b.rs{}", closes.repeat(100_000));
+            assert_eq!(without_sentence(&path), "/a/b.rs", "{closes}");
+            let only = closes.repeat(100_000);
+            assert_eq!(without_sentence(&only), "");
+            assert!(fold(&path).starts_with("‹path›"), "{closes}");
+            assert!(fold(&only).len() <= MAX_FOLDED);
+        }
+        let opened = format!("/a[b{}", "])".repeat(100_000));
+        assert_eq!(without_sentence(&opened).len(), opened.len() - 1);
+        same(&["(see /a/b[1].rs) failed"], "(see ‹path›) failed");
     }
 
     #[test]

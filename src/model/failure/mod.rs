@@ -8,7 +8,7 @@ use super::fingerprint::Print;
 use super::words::words;
 use super::{StepHead, Symbol};
 
-/// The messages of a run that are kept, at most.
+/// The messages of a run that are counted apart, at most.
 pub const MAX_MESSAGES: usize = 64;
 /// The failed steps whose next step is awaited, at most. A run has one for each agent that works
 /// at the same time.
@@ -107,15 +107,16 @@ pub fn id_of(source: FailureSource, tool: &str, message: &str) -> u64 {
 }
 
 impl FailureTally {
-    /// Returns the groups, by their first step. Steps that nothing follows so far count as such.
-    pub fn groups(&self) -> Vec<FailureGroup> {
-        let mut groups = self.groups.clone();
-        for awaited in &self.awaited {
-            if let Some(group) = groups.get_mut(awaited.group) {
-                count(&mut group.next, AfterFailure::Nothing);
+    /// Returns the groups and what happened next, by their first step. Steps that nothing follows so
+    /// far count as such.
+    pub fn groups(&self) -> impl Iterator<Item = (&FailureGroup, Afterwards)> {
+        self.groups.iter().enumerate().map(|(at, group)| {
+            let mut next = group.next;
+            for _ in self.awaited.iter().filter(|awaited| awaited.group == at) {
+                count(&mut next, AfterFailure::Nothing);
             }
-        }
-        groups
+            (group, next)
+        })
     }
 
     /// Adds the next step of the run. `failed` is what failed in it, if anything did.

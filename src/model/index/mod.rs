@@ -235,6 +235,8 @@ pub struct Index {
     /// The sums over all steps, and over all but the newest ones.
     tally: Tally,
     settled: Tally,
+    /// Whether `settled` lacks an error that was read after its step was added.
+    has_late_error: bool,
     /// The sums over all steps up to and including the last one dropped for lack of room.
     base: Tally,
     /// Steps of the newest run that are counted but not kept, because they contain no record.

@@ -51,6 +51,7 @@ impl Index {
                 own.tokens_so_far = before.tokens_so_far;
             }
         }
+        own.add_failed(self.void);
         (before, own)
     }
 
@@ -63,6 +64,7 @@ impl Index {
                 self.add_failure(&mut tally, (n, step), self.error_of(n));
             }
         }
+        tally.add_failed(self.void);
         tally
     }
 
@@ -155,6 +157,7 @@ impl Index {
     /// Discards the sums over all kept steps. Dropped steps keep theirs.
     pub(super) fn unsettle_all(&mut self) {
         self.settled = self.base.clone();
+        self.has_late_error = false;
     }
 
     /// Counts the steps that have a group.
@@ -183,6 +186,11 @@ impl Index {
 
     /// Adds new steps to the sums. All but the newest ones are added for good.
     pub(super) fn add_up(&mut self) {
+        // While a directory is read, its lines may be far ahead of its events, so each piece has errors
+        // of steps that are added already. The sums get all of them at once, after the last piece.
+        if self.has_late_error && !self.more {
+            self.unsettle_all();
+        }
         let mut settled = std::mem::take(&mut self.settled);
         for n in settled.end..self.steps.len().saturating_sub(OPEN) {
             self.add(&mut settled, n);
@@ -371,16 +379,12 @@ impl Index {
         self.joined += usize::from(self.step_of_newest_group().is_some());
     }
 
-    /// Updates the failure count after the newest group got its first error.
+    /// Notes that the newest group got its first error, if its step is among the settled sums. What
+    /// happened after that step is in the sums too.
     pub(super) fn fail_newest_group(&mut self) {
-        let Some(n) = self
+        self.has_late_error |= self
             .step_of_newest_group()
-            .filter(|n| *n < self.settled.end)
-        else {
-            return;
-        };
-        // What happened after it is in the sums too.
-        self.unsettle(n);
+            .is_some_and(|n| (self.base.end..self.settled.end).contains(&n));
     }
 }
 

@@ -316,6 +316,11 @@ impl RunTally {
         self.without_count += void.readable;
         self.unknown_tokens += void.readable;
         self.unknown_calls |= void.count > 0;
+        self.add_failed(void);
+    }
+
+    /// Adds the failures of lines without a record, but not the lines.
+    pub(super) fn add_failed(&mut self, void: Void) {
         self.failed += void.count;
         self.failures.left_out += void.count;
     }

@@ -162,6 +162,64 @@ fn what_is_known_of_a_step_later_counts_as_if_it_had_been_known_at_once() {
     }
 }
 
+/// The lines of a directory are read before most of its events. Each piece of them had errors of
+/// steps that were summed up, so that each summed all steps again.
+#[test]
+fn late_errors_are_summed_once_after_the_last_piece() {
+    use crate::model::EventKind;
+
+    let all = 200;
+    let steps = || {
+        (0..all).map(|n| StepHead {
+            step_id: Some(n),
+            ..StepHead::default()
+        })
+    };
+    let mut names = Names::default();
+    let phase = names.intern("ACT_ERROR");
+    let event = |n: i64| {
+        let head = EventHead {
+            step_id: Some(n),
+            kind: EventKind::Other,
+            phase,
+            ..EventHead::default()
+        };
+        (
+            head,
+            Some(EventNote::Error(format!("cause {}", n % 3).into())),
+        )
+    };
+    let delta = |steps, events, more| Delta {
+        steps,
+        events,
+        more,
+        names: names.since(0).to_vec(),
+        ..Delta::default()
+    };
+    let mut at_once = Index::default();
+    at_once.apply(delta(
+        steps().collect(),
+        (0..all).map(event).collect(),
+        false,
+    ));
+    assert_eq!(at_once.failed_steps(), all as usize);
+    let mut pieces = Index::default();
+    pieces.apply(delta(steps().collect(), Vec::new(), true));
+    let settled = pieces.settled.end;
+    assert!(settled > 100, "{settled}");
+    for n in 0..all {
+        let empty = Delta {
+            names: Vec::new(),
+            ..delta(Vec::new(), vec![event(n)], true)
+        };
+        pieces.apply(empty);
+        assert_eq!(pieces.settled.end, settled, "after event {n}");
+    }
+    pieces.apply(Delta::default());
+    assert_eq!(pieces.tally(), at_once.tally());
+    assert_eq!(pieces, at_once);
+}
+
 /// Returns the ordinal at which the newest run's steps begin, and the groups of all steps. Each of
 /// `runs` lists the rounds of one run that begins with INIT. "0 1." is a run with END, and a round
 /// "0!" evaluated the stop rules.

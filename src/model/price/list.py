@@ -8,8 +8,9 @@
 
 The date is the day on which the newest package was downloaded. It drops models that their vendors no longer serve. Old
 traces name them, so the models of Anthropic and OpenAI that it lacks have the prices of the older packages. Other vendors'
-old prices have mistakes, and so do those of cache writes kept for 1 hour, so these are left out. Only facts are taken: names, prices and context windows of chat
-models. A line is a model: name, then US dollars per million tokens of input, output, cache reads, cache writes kept for
+old prices have mistakes, so these are left out. The older packages also have mistakes in the prices of cache writes kept
+for 1 hour. Anthropic charges twice the price of input for them, so that's computed. Only facts are taken: names, prices
+and context windows of chat models. A line is a model: name, then US dollars per million tokens of input, output, cache reads, cache writes kept for
 5 minutes and for 1 hour, then the context window in tokens, then tiers. Empty columns aren't listed. A tier
 is LIMIT:INPUT/OUTPUT/READ/WRITE/WRITE_1H and applies to requests with more than LIMIT input tokens.
 """
@@ -64,6 +65,17 @@ def row(model):
     return [*map(usd, prices), str(window) if isinstance(window, int) and window > 0 else "", tiers(model)]
 
 
+def with_1h(model):
+    """Returns an old model whose cache writes kept for 1 hour cost twice as much as input, if Anthropic caches it."""
+    model = {key: value for key, value in model.items() if "above_1hr" not in key}
+    if model["litellm_provider"] == "anthropic":
+        for key in [key for key, price in model.items() if key.startswith(KINDS[3]) and price]:
+            suffix = key.removeprefix(KINDS[3])
+            if model.get(KINDS[0] + suffix):
+                model[KINDS[4] + suffix] = 2 * model[KINDS[0] + suffix]
+    return model
+
+
 def listed(wheel, is_old):
     """Returns the columns of each model in the list of a package."""
     with zipfile.ZipFile(wheel) as files:
@@ -74,7 +86,7 @@ def listed(wheel, is_old):
         if is_old:
             if model.get("litellm_provider") not in ("anthropic", "openai"):
                 continue
-            model = {key: value for key, value in model.items() if "above_1hr" not in key}
+            model = with_1h(model)
         columns = row(model) if model.get("mode") in ("chat", "responses", "completion") else None
         if columns and re.fullmatch(r"[!-~]+", name):
             rows[name.lower()] = columns

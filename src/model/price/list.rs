@@ -162,6 +162,31 @@ mod tests {
         }
     }
 
+    /// The older packages list wrong prices, such as 6 for haiku, or none.
+    #[test]
+    fn an_old_cache_write_kept_for_an_hour_costs_twice_the_input() {
+        let mut tiers = 0;
+        for name in [
+            "claude-3-haiku-20240307",
+            "claude-3-5-haiku-20241022",
+            "claude-3-7-sonnet-20250219",
+            "claude-3-opus-20240229",
+            "claude-opus-4-1-20250805",
+            "claude-sonnet-4-20250514",
+        ] {
+            let price = find(name).unwrap();
+            assert_eq!(price.cache_write_1h, Some(2.0 * price.input), "{name}");
+            for tier in &price.tiers {
+                let price = &tier.price;
+                assert_eq!(price.cache_write_1h, Some(2.0 * price.input), "{name}");
+            }
+            tiers += price.tiers.len();
+        }
+        assert_eq!(tiers, 1);
+        // OpenAI sells no cache writes.
+        assert_eq!(find("gpt-4o-2024-05-13").unwrap().cache_write_1h, None);
+    }
+
     #[test]
     fn a_name_may_differ_in_case_gateway_and_how_it_spells_its_date() {
         let sonnet = find("claude-sonnet-4-5-20250929").unwrap();

@@ -101,6 +101,19 @@ impl Search {
         }
     }
 
+    /// Returns how much of what was read would be blanked.
+    pub fn blanked(&self) -> Blanked {
+        Blanked {
+            kinds: self.kinds,
+            not_sought: self.beyond.len(),
+        }
+    }
+
+    /// Returns a few of the values of each kind.
+    pub fn samples(&self) -> &[Sample] {
+        &self.samples
+    }
+
     /// Returns the secrets after all lines were read.
     pub fn end(self) -> Secrets {
         let mut sought: Vec<String> = self
@@ -113,11 +126,8 @@ impl Search {
         sought.dedup();
         Secrets {
             sought,
+            blanked: self.blanked(),
             samples: self.samples,
-            blanked: Blanked {
-                kinds: self.kinds,
-                not_sought: self.beyond.len(),
-            },
         }
     }
 

@@ -361,6 +361,16 @@ fn passwords_behind_options_are_found_and_words_are_not() {
         "tool --db-password p@ssw0rd",
         "tool --passphrase open-sesame",
         "tool\n  --password hunter2\n",
+        "curl --token c2VjcmV0cGFzcw==",
+        "curl --token c2VjcmV0cGFzc3c=",
+        "x --password '@dm1n2024'",
+        "x --password @dm1n2024",
+        "x --password \"<Xy!9\"",
+        "aws --secret-access-key /aB3kL9mN2pQ7rS4tU6vW8xY1zA5bC0dE/fG2hI3",
+        "aws --secret-access-key '/aB3kL9'",
+        "x --password '/run/pw1'",
+        "x --password  hunter2",
+        "x --password  hunter2 -h db",
     ];
     let marks = [
         "$secret123",
@@ -378,7 +388,18 @@ fn passwords_behind_options_are_found_and_words_are_not() {
         "p@ssw0rd",
         "open-sesame",
         "hunter2",
+        "c2VjcmV0cGFzcw",
+        "c2VjcmV0cGFzc3c",
+        "@dm1n2024",
+        "@dm1n2024",
+        "<Xy!9",
+        "/aB3kL9mN2pQ7rS4tU6vW8xY1zA5bC0dE/fG2hI3",
+        "/aB3kL9",
+        "/run/pw1",
+        "hunter2",
+        "hunter2",
     ];
+    assert_eq!(secrets.len(), marks.len());
     for (text, mark) in secrets.iter().zip(marks) {
         let mut search = Search::default();
         let line = quote(text);
@@ -421,6 +442,11 @@ fn options_are_found_in_linear_time_and_values_that_are_no_secrets_stay() {
     for kept in [
         "curl --cookie-jar /tmp/cookies.txt",
         "deploy --credentials ./service-account.json",
+        "deploy --credentials '~/service-account.json'",
+        "deploy --credentials /run/secrets/db",
+        "curl --token @token.txt",
+        "curl --token @/run/token",
+        "x --password '<your password>'",
         "run --token file:///run/secrets/t",
         "yt --cookies-from-browser firefox",
         "build --secret id=npmrc,src=x",

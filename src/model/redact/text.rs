@@ -49,8 +49,10 @@ const NOT_ITSELF: [&str; 14] = [
     "stdin", "file", "prompt", "command", "cmd", "path", "env", "store", "name", "jar", "id",
     "type", "browser", "ref",
 ];
-/// Starts of values that say where the secret is.
-const PLACES: [&str; 8] = ["./", "/", "~/", "@", "file:", "$(", "${", "<"];
+/// Starts of values that say where the secret is, in quotes or not.
+const PLACES: [&str; 5] = ["./", "~/", "file:", "$(", "${"];
+/// Longer words of letters and digits are keys, even if they have slashes like a path.
+const MIN_KEY_BYTES: usize = 20;
 
 /// A value that follows a key that names a secret.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -130,17 +132,19 @@ fn option_value(rest: &str) -> Option<Value> {
         || COMMON.contains(&first)
         || NO_VALUES.contains(&first);
     let is_count = held == Held::Texts && value.parse::<f64>().is_ok();
+    let next = word.get(place.end..)?;
     // `` `pass show db` `` is a command, `id=npmrc` has its own key, and a help text has its
     // descriptions in a column.
     let is_elsewhere = PLACES.iter().any(|place| value.starts_with(place))
         || word.starts_with('`')
-        || bare && (value.contains('=') || spaces > 1);
+        || is_placeholder(value)
+        || bare && (is_path(value) || has_own_key(value) || spaces > 1 && are_words(next));
     let is_kept = is_description || is_count || is_elsewhere || is_place(value);
     if value.len() < MIN_VALUE_BYTES || is_kept {
         return None;
     }
     // In a sentence, another word follows; in a command, another option or nothing.
-    let next = word.get(place.end..)?.trim_start_matches(' ');
+    let next = next.trim_start_matches(' ');
     let in_sentence = bare
         && value.chars().all(char::is_alphabetic)
         && next.starts_with(|c: char| {
@@ -148,6 +152,65 @@ fn option_value(rest: &str) -> Option<Value> {
         });
     let range = len + spaces + place.start..len + spaces + place.end;
     (!in_sentence).then_some(Value { range, bare })
+}
+
+/// Returns whether a word without quotes is a file: `/run/pw`, `@body.json`. A password may begin
+/// with the same signs, and an access key may have slashes.
+fn is_path(word: &str) -> bool {
+    let Some(rest) = word.strip_prefix(['/', '@']) else {
+        return false;
+    };
+    let is_key = word.len() >= MIN_KEY_BYTES
+        && !word.contains(['.', '-', '_'])
+        && word.bytes().any(|byte| byte.is_ascii_uppercase())
+        && word.bytes().any(|byte| byte.is_ascii_lowercase())
+        && word.bytes().any(|byte| byte.is_ascii_digit());
+    let is_file = rest.rsplit_once('.').is_some_and(|(name, ending)| {
+        !name.is_empty()
+            && (1..=5).contains(&ending.len())
+            && ending.bytes().all(|byte| byte.is_ascii_lowercase())
+    });
+    !is_key && (rest.contains('/') || is_file)
+}
+
+/// Returns whether a word is `name=rest`. Padding of base64 has no rest.
+fn has_own_key(word: &str) -> bool {
+    word.split_once('=').is_some_and(|(name, rest)| {
+        name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+            && name
+                .bytes()
+                .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.'))
+            && !rest.trim_matches('=').is_empty()
+    })
+}
+
+/// Returns whether a value is `<name>`.
+fn is_placeholder(value: &str) -> bool {
+    value
+        .strip_prefix('<')
+        .and_then(|rest| rest.strip_suffix('>'))
+        .is_some_and(|name| {
+            name.chars()
+                .all(|c| c.is_alphabetic() || matches!(c, ' ' | '-' | '_'))
+        })
+}
+
+/// Returns whether at least two words of letters follow, as in a description.
+fn are_words(next: &str) -> bool {
+    // A longer word doesn't describe anything.
+    let is_word = |word: &str| {
+        word.len() <= MAX_KEY_BYTES
+            && word
+                .trim_end_matches(['.', ',', ';', ':'])
+                .chars()
+                .all(char::is_alphabetic)
+    };
+    let mut words = next.strip_prefix(' ').unwrap_or_default().splitn(3, ' ');
+    let mut is_next_word = || {
+        let word = words.next().and_then(|word| word.lines().next());
+        word.is_some_and(|word| !word.is_empty() && is_word(word))
+    };
+    is_next_word() && is_next_word()
 }
 
 /// Returns the text with all such values blanked.

@@ -50,7 +50,7 @@ use crate::page::run::head::RunHead;
 use crate::page::run::markdown;
 use crate::page::run::pending::PendingSlot;
 use crate::page::run::verdict::Verdict;
-use crate::page::run_view::{RelatedRun, RunView, phase};
+use crate::page::run_view::{RelatedRun, RunView, child_count, phase};
 use crate::page::scores::ScoresBody;
 use crate::page::scores::query::Query;
 use crate::page::shell::now;
@@ -162,10 +162,7 @@ pub(crate) fn save_as(
         let export = Export {
             only: what.only.clone(),
             children: &what.children,
-            child_count: related_runs()
-                .iter()
-                .filter(|related| matches!(related, RelatedRun::Child(_)))
-                .count(),
+            child_count: child_count(&related_runs()),
             ..export
         };
         write(view, &export)

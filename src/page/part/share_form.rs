@@ -72,7 +72,7 @@ impl ShareForm {
             turn,
             check: None,
             sizes: Sizes::default(),
-            children: view.children().len(),
+            children: view.child_count(),
         }
     }
 

@@ -483,7 +483,8 @@ fn active(view: &RunView<'_>) -> Option<String> {
     /// The lanes of longer sessions take too long for a head.
     const MAX_STEPS: usize = 20_000;
     let summary = view.summary;
-    let is_whole = summary.is_session && summary.copied_steps() == 0;
+    // Each pulse of a run that may grow sends its head again.
+    let is_whole = summary.is_session && summary.copied_steps() == 0 && !view.is_alive();
     if !is_whole || view.index.steps().len() > MAX_STEPS {
         return None;
     }

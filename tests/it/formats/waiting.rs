@@ -287,12 +287,13 @@ fn a_call_that_waits_for_leave_waits_for_the_user_until_it_is_given() {
 #[test]
 fn the_time_until_a_person_approves_a_call_is_known() {
     let codex = sample(CODEX);
-    let event = |seconds: u32, word: &str| {
+    let event_of = |call: &str, seconds: u32, word: &str| {
         format!(
             "{{\"timestamp\":\"2026-05-04T10:00:{seconds:02}.000Z\",\"ordinal\":{seconds},\"type\":\"event_msg\",\
-             \"payload\":{{\"type\":\"{word}\",\"call_id\":\"c\"}}}}\n"
+             \"payload\":{{\"type\":\"{word}\",\"call_id\":\"{call}\"}}}}\n"
         )
     };
+    let event = |seconds: u32, word: &str| event_of("c", seconds, word);
     let status = |seconds: u32, status: &str| {
         format!(
             "{{\"id\":\"s{seconds}\",\"timestamp\":\"2026-05-04T10:00:{seconds:02}.000000\",\"source\":\"environment\",\
@@ -316,6 +317,22 @@ fn the_time_until_a_person_approves_a_call_is_known() {
         // A result comes after the command.
         (event(10, asks) + &event(25, "exec_command_end"), vec![]),
         (event(10, asks), vec![]),
+        // Calls of one reply: the first is approved last, and the second ends between.
+        (
+            event(10, asks)
+                + &event_of("d", 12, asks)
+                + &event_of("d", 20, "exec_command_begin")
+                + &event_of("d", 21, "exec_command_end")
+                + &event(25, "exec_command_begin"),
+            vec![8, 15],
+        ),
+        // A call that nobody asked for has no wait.
+        (
+            event(10, asks)
+                + &event_of("d", 12, "exec_command_begin")
+                + &event(25, "exec_command_begin"),
+            vec![15],
+        ),
     ] {
         assert_eq!(waits(&codex, more), expected);
     }

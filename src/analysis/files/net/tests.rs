@@ -561,3 +561,66 @@ fn the_result_of_a_reading_tool_may_be_an_object() {
         assert!(plain_lines(odd, false).is_none(), "{odd}");
     }
 }
+
+proptest::proptest! {
+    #[test]
+    fn shifts_add_up_like_one_changed_part_after_the_other(
+        parts in proptest::collection::vec((1_usize..60, 0_usize..20, 0_usize..20), 0..12),
+        at in 1_usize..70,
+    ) {
+        let mut moves: Vec<Move> =
+            parts.into_iter().map(|(at, old, new)| Move { at, old, new }).collect();
+        moves.sort_by_key(|one| one.at);
+        let mut earlier = moves.iter().filter(|one| one.at < at);
+        let expected = earlier.try_fold(at, |at, one| (at + one.new).checked_sub(one.old));
+        proptest::prop_assert_eq!(now_at(&moves, &shifts(&moves), at), expected);
+    }
+}
+
+/// Returns a patch of hunks without positions.
+fn hunks(n: usize, lines: impl Iterator<Item = (Sign, String)>) -> Event {
+    event(n, Op::Hunks(lines.map(|line| (None, vec![line])).collect()))
+}
+
+/// Replays edits of which the last one takes at least `least` work. Returns the net change, and the one
+/// without so much work.
+fn last_takes(least: usize, events: &[Event]) -> (Net, Net) {
+    let (last, earlier) = events.split_last().unwrap();
+    let mut left = MAX_WORK;
+    let net = replayed(earlier, Vec::new(), &mut left);
+    assert!(net.apart.is_empty(), "{:?}", net.apart);
+    let whole = net_of(events);
+    assert!(whole.apart.is_empty(), "{:?}", whole.apart);
+    let net = replayed(events, Vec::new(), &mut (MAX_WORK - left + least));
+    let why = "one request doesn't replay so many edits";
+    assert_eq!(net.apart, [(last.edit, why.to_owned())]);
+    (whole, net)
+}
+
+#[test]
+fn parts_without_text_take_work_too() {
+    let all = 300;
+    let gone = |word: &str| {
+        (0..all)
+            .map(|n| (Sign::Del, format!("{word}{n}.")))
+            .collect()
+    };
+    let (first, second): (Vec<_>, Vec<_>) = (gone("a"), gone("b"));
+    let events = [hunks(0, first.into_iter()), hunks(1, second.into_iter())];
+    let (whole, part) = last_takes(all * all, &events);
+    assert_eq!((whole.removed, part.removed), (2 * all, all));
+}
+
+#[test]
+fn joining_parts_that_were_long_before_takes_work() {
+    let (all, length) = (50, 10_000);
+    let long = |n: usize| format!("{n}{}\n", "x".repeat(length));
+    let mut events: Vec<Event> = (0..all)
+        .map(|n| replace(n, &long(n), &format!("<{n}>\n")))
+        .collect();
+    let old: String = (0..all).map(|n| format!("<{n}>\n")).collect();
+    events.push(replace(all, &old, "none\n"));
+    let (whole, part) = last_takes(all * all * length, &events);
+    assert_eq!((whole.removed, whole.added), (all, 1));
+    assert_eq!((part.removed, part.added), (all, all), "the parts stay");
+}
