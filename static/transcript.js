@@ -39,6 +39,9 @@ async function load(n) {
   const request = htmx.ajax("GET", `${url}?around=${n}&find=${find}`, { source: "#outline", target: "#transcript", swap: "outerMorph" });
   await (busy = Promise.resolve(request).catch(() => {}).finally(() => (busy = undefined)));
   const isMoved = scrollY !== from; // the user has scrolled on
+  // A response from before the newest steps lacks them: they are loaded again.
+  const total = Math.max(number("total"), Number(document.getElementById("outline").dataset.total));
+  if (total > number("total")) [box().dataset.total, asked] = [total, undefined];
   settle(n, before.get(n) ?? (isMoved ? undefined : edge()));
   if (isMoved || held() !== had) requestAnimationFrame(check);
 }
