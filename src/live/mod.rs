@@ -28,7 +28,7 @@ pub use search::{HitSink, search};
 pub use shared::{Elsewhere, Mode, Options, RootStatus, Status};
 
 pub use crate::mirror::Status as MirrorStatus;
-pub use crate::trace::{RedactionPreview, Skipped, SkippedKind, SkippedTotal};
+pub use crate::trace::{RedactionPreview, SharedSecrets, Skipped, SkippedKind, SkippedTotal};
 
 use crate::mirror::Mirror;
 use crate::model::RunKey;

@@ -39,7 +39,32 @@ impl RedactedRun {
     /// Fails if the files can't be read, or the copy can't be written.
     pub fn of(dir: &RunDir) -> io::Result<Self> {
         let sources = Sources::open(dir)?;
-        let secrets = sources.secrets(dir, u64::MAX)?;
+        let mut search = Search::default();
+        sources.search(dir, u64::MAX, &mut search)?;
+        let blanked = search.blanked();
+        Self::copied(dir, &sources, &search.end(), blanked)
+    }
+
+    /// Copies the run in `dir` without its secrets and without those of the runs that it's saved
+    /// with. [`Self::blanked`] is how much is blanked of all that were added.
+    ///
+    /// # Errors
+    /// Fails if the files can't be read, or the copy can't be written.
+    pub fn with(dir: &RunDir, shared: &mut SharedSecrets) -> io::Result<Self> {
+        let sources = Sources::open(dir)?;
+        // The run may have grown since its secrets were counted.
+        sources.search(dir, u64::MAX, &mut shared.search)?;
+        let blanked = *shared.blanked.get_or_insert(shared.search.blanked());
+        let secrets = shared.search.clone().end();
+        Self::copied(dir, &sources, &secrets, blanked)
+    }
+
+    fn copied(
+        dir: &RunDir,
+        sources: &Sources,
+        secrets: &Secrets,
+        blanked: Blanked,
+    ) -> io::Result<Self> {
         let temp = tempfile::tempdir()?;
         let copy = dir.at(temp.path());
         sources.each_whole(&mut |file, text| {
@@ -56,14 +81,14 @@ impl RedactedRun {
             let mut out = BufWriter::new(File::create(copy.file(*file))?);
             let mut input = BufReader::new(opened.reader().take(*len));
             each_line(&mut input, &mut |line, ended| {
-                write_line(&secrets, line, ended, &mut out)
+                write_line(secrets, line, ended, &mut out)
             })?;
             out.flush()?;
         }
         Ok(Self {
             index: read_index(&copy),
             dir: copy,
-            blanked: secrets.blanked(),
+            blanked,
             samples: secrets.samples().to_vec(),
             in_file: dir.in_file(),
             _temp: temp,
@@ -86,32 +111,67 @@ impl RedactedRun {
     }
 }
 
-/// The values that a copy of a run would blank.
+/// The secrets of runs that are saved in the same file. What is a secret in one of them is blanked
+/// in all.
+#[derive(Debug, Default)]
+pub struct SharedSecrets {
+    search: Search,
+    /// How many were counted, once a run was added or copied.
+    blanked: Option<Blanked>,
+}
+
+impl SharedSecrets {
+    /// Finds and counts the secrets of the run in `dir`.
+    ///
+    /// # Errors
+    /// Fails if the files can't be read. Secrets that were found before that are blanked as well.
+    pub fn add(&mut self, dir: &RunDir) -> io::Result<()> {
+        Sources::open(dir)?.search(dir, u64::MAX, &mut self.search)?;
+        self.blanked = Some(self.search.blanked());
+        Ok(())
+    }
+}
+
+/// The values that copies of runs would blank.
 #[derive(Debug)]
 pub struct RedactionPreview {
     /// How many there are.
     pub blanked: Blanked,
     /// A few of each kind.
     pub samples: Vec<Sample>,
-    /// Whether the whole run was searched.
+    /// Whether all of it was searched.
     pub is_whole: bool,
+    /// The number of runs that were searched.
+    pub runs: usize,
 }
 
 impl RedactionPreview {
-    /// Searches the run in `dir`, at most about `max` bytes of it. Copies nothing.
+    /// Searches the run in `dir` and then others that may be saved with it, at most about `max`
+    /// bytes of them. Others that can't be read are left out. Copies nothing.
     ///
     /// # Errors
-    /// Fails if the files can't be read.
-    pub fn of(dir: &RunDir, max: u64) -> io::Result<Self> {
-        let sources = Sources::open(dir)?;
-        let secrets = sources.secrets(dir, max)?;
-        let is_whole = sources.each(dir, max, &mut |text| {
-            secrets.blank(text);
-        })?;
+    /// Fails if the files of the first run can't be read.
+    pub fn of(dir: &RunDir, others: &[&RunDir], max: u64) -> io::Result<Self> {
+        let mut search = Search::default();
+        let mut left = Sources::open(dir)?.search(dir, max, &mut search)?;
+        let mut runs = 1;
+        for other in others {
+            let Some(max) = left else {
+                break;
+            };
+            let read =
+                Sources::open(other).and_then(|sources| sources.search(other, max, &mut search));
+            if let Ok(rest) = read {
+                left = rest;
+                runs += 1;
+            }
+        }
+        let secrets = search.end();
         Ok(Self {
             blanked: secrets.blanked(),
             samples: secrets.samples().to_vec(),
-            is_whole,
+            is_whole: left.is_some(),
+            runs,
         })
     }
 }
@@ -158,11 +218,15 @@ impl Sources {
         })
     }
 
-    /// Finds the secrets in at most about `max` bytes.
-    fn secrets(&self, dir: &RunDir, max: u64) -> io::Result<Secrets> {
-        let mut search = Search::default();
-        self.each(dir, max, &mut |text| search.read(text))?;
-        Ok(search.end())
+    /// Finds the secrets in at most about `max` bytes. Returns how many bytes are left of them, or
+    /// `None` if that wasn't all.
+    fn search(&self, dir: &RunDir, max: u64, search: &mut Search) -> io::Result<Option<u64>> {
+        let mut left = max;
+        let is_whole = self.each(dir, max, &mut |text| {
+            left = left.saturating_sub(text.len() as u64);
+            search.read(text);
+        })?;
+        Ok(is_whole.then_some(left))
     }
 
     fn each_whole(
@@ -299,7 +363,7 @@ mod tests {
         let line = "{\"step_id\": 0, \"password\": \"swordfish\"}\n";
         std::fs::write(dir.file(TraceFile::Steps), line.repeat(3)).unwrap();
         let found = |max| {
-            let preview = RedactionPreview::of(&dir, max).unwrap();
+            let preview = RedactionPreview::of(&dir, &[], max).unwrap();
             (preview.blanked.found(), preview.is_whole)
         };
         let copy = RedactedRun::of(&dir).unwrap();
@@ -307,6 +371,38 @@ mod tests {
         assert_eq!(found(u64::MAX), (3, true));
         assert_eq!(found(10), (1, false));
         assert_eq!(found(0), (0, false));
+
+        let gone = RunDir::alone(&temp.path().join("gone.jsonl"));
+        let others = RedactionPreview::of(&dir, &[&dir, &gone, &dir], 160).unwrap();
+        assert_eq!((others.blanked.found(), others.is_whole), (5, false));
+    }
+
+    #[test]
+    fn secrets_of_one_run_are_blanked_in_the_runs_that_are_saved_with_it() {
+        let temp = tempfile::tempdir().unwrap();
+        let write = |name: &str, line: &str| {
+            let path = temp.path().join(name);
+            std::fs::create_dir(&path).unwrap();
+            let dir = RunDir::alone(&path);
+            std::fs::write(dir.file(TraceFile::Steps), format!("{line}\n")).unwrap();
+            dir
+        };
+        let parent = write("a", "{\"step_id\": 0, \"password\": \"swordfish\"}");
+        let child = write(
+            "b",
+            "{\"step_id\": 0, \"task\": \"log in with swordfish\", \"token\": \"abcdefghij\"}",
+        );
+        assert!(copied(&child).1.contains("swordfish"), "alone, it's a word");
+        let mut shared = SharedSecrets::default();
+        shared.add(&parent).unwrap();
+        shared.add(&child).unwrap();
+        for (dir, words) in [(&parent, "password"), (&child, "log in with __redacted__")] {
+            let copy = RedactedRun::with(dir, &mut shared).unwrap();
+            let text = std::fs::read_to_string(copy.dir.file(TraceFile::Steps)).unwrap();
+            assert!(text.contains(words), "{text}");
+            assert!(!text.contains("swordfish"), "{text}");
+            assert_eq!(copy.blanked().found(), 2, "of both runs, counted once");
+        }
     }
 
     #[test]

@@ -111,13 +111,19 @@ impl Search {
         sought.retain(|value| is_sought(value));
         sought.sort_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
         sought.dedup();
+        let blanked = self.blanked();
         Secrets {
             sought,
             samples: self.samples,
-            blanked: Blanked {
-                kinds: self.kinds,
-                not_sought: self.beyond.len(),
-            },
+            blanked,
+        }
+    }
+
+    /// Returns how much is blanked of what was read.
+    pub fn blanked(&self) -> Blanked {
+        Blanked {
+            kinds: self.kinds,
+            not_sought: self.beyond.len(),
         }
     }
 
