@@ -74,7 +74,8 @@ pub(crate) struct Pair {
     is_failed: bool,
     /// The file that the call reads.
     pub reads: Option<String>,
-    /// The beginning of the task that the call gives to a helper, if it may start one.
+    /// The task that the call gives to a helper, if it may start one. If it's truncated, it ends with an
+    /// ellipsis.
     pub asks: Option<String>,
 }
 
@@ -105,8 +106,10 @@ const MAX_ASKED: usize = 200;
 /// Returns the beginning of the task that a call may give to a helper.
 fn asked_by(args: &Json<'_>) -> Option<String> {
     let words = ASKS.iter().find_map(|key| args.get(key)?.as_str())?;
-    let words = cut_at(words.trim(), MAX_ASKED);
-    (!words.is_empty()).then(|| words.to_owned())
+    let words = words.trim();
+    let start = cut_at(words, MAX_ASKED);
+    let end = if start.len() < words.len() { "…" } else { "" };
+    (!words.is_empty()).then(|| format!("{start}{end}"))
 }
 
 /// Returns the file that a call reads, judging by the tool's name and an argument.
