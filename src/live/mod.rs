@@ -21,7 +21,7 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
-pub use editor::{Editor, FilePlace};
+pub use editor::{Editor, EditorFile, FilePlace};
 pub use roots::{Listed, list};
 pub use run::{FETCH_PATIENCE, Run};
 pub use search::{HitSink, search};
