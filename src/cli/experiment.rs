@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use super::command::{Done, cut, write_json};
+use super::command::{Done, cut, query_at, write_json};
 use super::config::Settings;
 use super::look::{Ink, Look};
 use super::roots::Roots;
@@ -64,7 +64,8 @@ pub(super) struct Args {
 
 pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
     let clock = Clock::at(look.now, &look.zone);
-    let (a, b) = (query(&args.a, &clock)?, query(&args.b, &clock)?);
+    let query = |text: &str| query_at("experiment", text, &clock);
+    let (a, b) = (query(&args.a)?, query(&args.b)?);
     let runs = args.roots.runs(
         &args.settings,
         "pass the directory after both queries: board experiment A B DIR",
@@ -97,15 +98,6 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
         Some(Some(true)) => HOLDS,
         Some(None) => UNDECIDED,
     })
-}
-
-/// Parses a query. A term that isn't understood would select other runs than meant.
-fn query(text: &str, clock: &Clock) -> Result<Query, Error> {
-    if text.starts_with("--") {
-        let error = Error::new(Kind::Usage, format!("unknown option {text}"));
-        return Err(error.hint("`board experiment --help` shows the options"));
-    }
-    super::command::query_at(text, clock)
 }
 
 fn write_text(

@@ -44,7 +44,7 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
-    let query = query(args.query.as_deref().unwrap_or_default(), look)?;
+    let query = query("failures", args.query.as_deref().unwrap_or_default(), look)?;
     let runs = args.roots.runs(
         &args.settings,
         "pass a directory that contains runs, or --sessions: board failures DIR",

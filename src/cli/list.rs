@@ -14,7 +14,6 @@ use crate::analysis::format::{MISSING, count, counted, visible_line};
 use crate::analysis::query::{CalendarField, Clock, Needle, Query, Sort, Test};
 use crate::analysis::select::{Group, Grouping, Window, groups, select};
 use crate::analysis::summary::Summary;
-use crate::error::{Error, Kind};
 use crate::live::{Library, SkippedKind};
 use crate::page::runs::api::Runs;
 use crate::page::runs::csv;
@@ -116,16 +115,10 @@ fn about(column: &Column) -> String {
 }
 
 pub(super) fn run(args: Args, look: &Look, out: &mut dyn Write) -> Done {
-    // A query may begin with a hyphen, which negates a term. That's why clap doesn't reject unknown
-    // options here.
-    if let Some(option) = args
-        .query
-        .as_deref()
-        .filter(|query| query.starts_with("--"))
-    {
-        let error = Error::new(Kind::Usage, format!("unknown option {option}"));
-        return Err(error.hint("`board list --help` shows the options").into());
-    }
+    let is_without_query = args.query.is_none();
+    let terms = [args.query, args.between.term()];
+    let terms: Vec<String> = terms.into_iter().flatten().collect();
+    let query = query("list", &terms.join(" "), look)?;
     super::stores::refuse(&args.root)?;
     let library = Library::load_with(vec![args.root], args.settings.read()?.prices);
     let root = library.status().roots.into_iter().next();
@@ -135,7 +128,7 @@ pub(super) fn run(args: Args, look: &Look, out: &mut dyn Write) -> Done {
     {
         let error = no_runs(&root.path, fault);
         // The query may have been taken for the directory.
-        let is_query = args.query.is_none() && has_field(&root.path.to_string_lossy());
+        let is_query = is_without_query && has_field(&root.path.to_string_lossy());
         return Err(match is_query {
             true => error.hint(
                 "pass the directory or file first, then the query: board list ./runs 'steps>5'",
@@ -149,9 +142,6 @@ pub(super) fn run(args: Args, look: &Look, out: &mut dyn Write) -> Done {
     let (skipped, skipped_total) = root
         .map(|root| (root.skipped, root.skipped_total))
         .unwrap_or_default();
-    let terms = [args.query, args.between.term()];
-    let terms: Vec<String> = terms.into_iter().flatten().collect();
-    let query = query(&terms.join(" "), look)?;
     let clock = Clock::at(look.now, &look.zone);
     let with_copies = query.asks_for_copies();
     let (runs, copies) = library.listed(with_copies);

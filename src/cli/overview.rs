@@ -40,7 +40,7 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
-    let query = query(args.query.as_deref().unwrap_or_default(), look)?;
+    let query = query("overview", args.query.as_deref().unwrap_or_default(), look)?;
     let runs = args.roots.runs(
         &args.settings,
         "pass a directory that contains runs, or --sessions: board overview DIR",

@@ -166,6 +166,32 @@ fn a_list_fits_the_terminal_and_shows_titles() {
 }
 
 #[test]
+fn an_option_isnt_taken_for_a_query() {
+    let root = root();
+    for (line, command) in [
+        ("list ROOT --jsno", "list"),
+        ("list ROOT --jsno --since 2026-01-01", "list"),
+        // The query is the first error, as it is for the other commands.
+        ("list ROOT/none --jsno", "list"),
+        ("edits ROOT --jsno", "edits"),
+        ("experiment --jsno x ROOT", "experiment"),
+        ("experiment x --jsno ROOT", "experiment"),
+        ("usage daily ROOT --query --jsno", "usage"),
+        ("failures ROOT --query --jsno", "failures"),
+        ("overview ROOT --query --jsno", "overview"),
+        ("search ROOT x --in --jsno", "search"),
+        ("table steps ROOT --in --jsno", "table"),
+    ] {
+        let (code, text) = board(root.path(), line);
+        let expected = format!(
+            "board: unknown option --jsno\nhint: `board {command} --help` shows the options\n"
+        );
+        assert_eq!((code, text), (2, expected), "{line}");
+    }
+    assert_eq!(board(root.path(), "list ROOT -stop:final").0, 0);
+}
+
+#[test]
 fn show_a_run() {
     let root = root();
     assert_snapshot!(board(root.path(), "show ROOT/one").1, @r#"
