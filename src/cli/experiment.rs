@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 
+use super::columns::Columns;
 use super::command::{Done, cut, query_at, write_json};
 use super::config::Settings;
 use super::look::{Ink, Look};
@@ -165,29 +166,12 @@ fn write_measures(answer: &Experiment, look: &Look, out: &mut dyn Write) -> io::
             measure.reading(),
         ]);
     }
-    let width = |at: usize| {
-        let cells = rows.iter().filter_map(|row| row.get(at));
-        let widths = cells.map(|cell| cell.chars().count());
-        let head = heads.get(at).map_or(0, |head| head.chars().count());
-        widths.chain([head]).max().unwrap_or_default()
-    };
-    let widths: Vec<usize> = (0..heads.len()).map(width).collect();
-    let line = |cells: &[String]| {
-        let cell = |(at, cell): (usize, &String)| {
-            let width = widths.get(at).copied().unwrap_or_default();
-            if at == 0 || at + 1 == heads.len() {
-                format!("{cell:<width$}")
-            } else {
-                format!("{cell:>width$}")
-            }
-        };
-        let cells: Vec<String> = cells.iter().enumerate().map(cell).collect();
-        cells.join("  ").trim_end().to_owned()
-    };
-    let head = line(&heads.map(str::to_owned));
-    writeln!(out, "{}", look.paint(Ink::Dim, &head))?;
+    let heads = heads.map(str::to_owned);
+    let is_number = |at: usize| at > 0 && at + 1 < heads.len();
+    let table = Columns::of(rows.iter().chain([&heads]), is_number);
+    writeln!(out, "{}", look.paint(Ink::Dim, &table.line(&heads)))?;
     for row in &rows {
-        writeln!(out, "{}", line(row))?;
+        writeln!(out, "{}", table.line(row))?;
     }
     Ok(())
 }

@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use super::columns::{Columns, cut_end, cut_start, widths};
 use super::command::{Between, Done, cut, query, write_json};
 use super::config::Settings;
 use super::look::{Ink, Look, ink_of};
@@ -387,16 +388,9 @@ fn fitted(columns: &mut Vec<&'static Column>, widths: &mut Vec<usize>, width: us
 
 /// Cuts the text of a cell. The end of a key says more than its beginning.
 fn cut_to(text: &str, column: &Column, width: usize) -> String {
-    let length = text.chars().count();
-    if length <= width {
-        return text.to_owned();
-    }
     match *column == *RUN {
-        true => {
-            let end: String = text.chars().skip(length + 1 - width.max(1)).collect();
-            format!("…{end}")
-        }
-        false => cut(text, width),
+        true => cut_start(text, width),
+        false => cut_end(text, width),
     }
 }
 
@@ -422,15 +416,9 @@ fn write_text(
             cells.collect()
         })
         .collect();
-    let natural = |(at, column): (usize, &&'static Column)| {
-        let cells = plain.iter().filter_map(|row| row.get(at));
-        let cells = cells.map(|cell| cell.chars().count());
-        cells
-            .chain([column.name.chars().count()])
-            .max()
-            .unwrap_or_default()
-    };
-    let mut widths: Vec<usize> = columns.iter().enumerate().map(natural).collect();
+    let names = columns.iter().map(|column| column.name.to_owned());
+    let names: Vec<String> = names.collect();
+    let mut widths = widths(plain.iter().chain([&names]));
     let all = columns.clone();
     if let Some(width) = look.width {
         let depths = groups.iter().flat_map(|(_, depths)| depths);
@@ -456,22 +444,11 @@ fn write_text(
             cells.collect()
         })
         .collect();
-    let padded = |cells: &mut dyn Iterator<Item = &str>| -> Vec<String> {
-        let pad = |((at, text), (column, width)): ((usize, &str), (&&Column, &usize))| match column
-            .is_text()
-        {
-            true if at + 1 == columns.len() => text.to_owned(),
-            true => format!("{text:<width$}"),
-            false => format!("{text:>width$}"),
-        };
-        cells
-            .enumerate()
-            .zip(columns.iter().zip(&widths))
-            .map(pad)
-            .collect()
-    };
+    let is_number = |at: usize| columns.get(at).is_some_and(|column| !column.is_text());
+    let table = Columns::new(widths, is_number);
     if !rows.is_empty() {
-        let head = padded(&mut columns.iter().map(|column| column.name)).join("  ");
+        let names = columns.iter().map(|column| column.name);
+        let head = table.cells(names).join("  ");
         let indent = if groups.is_empty() { "" } else { "  " };
         writeln!(out, "{indent}{}", look.paint(Ink::Dim, &head))?;
     }
@@ -486,7 +463,7 @@ fn write_text(
         if let Some(head) = head {
             writeln!(out, "{head}")?;
         }
-        let mut cells = padded(&mut row.iter().map(String::as_str));
+        let mut cells = table.cells(row);
         let status = columns
             .iter()
             .position(|column| *column == STATUS)
