@@ -366,7 +366,13 @@ fn fitted(columns: &mut Vec<&'static Column>, widths: &mut Vec<usize>, width: us
     }
     let number = columns.iter().filter(|column| is_long(column)).count();
     let verdict = columns.iter().position(|column| **column == *VERDICT);
-    if let Some(at) = verdict.filter(|_| room < number * MIN_WIDTH) {
+    let has_no_room = |at: &usize| {
+        let own = widths.get(*at).copied().unwrap_or_default();
+        let names = of(true, columns, widths) - own;
+        // Short names need less than others.
+        room < (number * MIN_WIDTH).min(names + own.min(MIN_WIDTH))
+    };
+    if let Some(at) = verdict.filter(has_no_room) {
         columns.remove(at);
         widths.remove(at);
         room += 2;

@@ -170,6 +170,22 @@ fn a_list_fits_the_terminal_and_shows_titles() {
 }
 
 #[test]
+fn a_verdict_stays_beside_short_names() {
+    let root = root();
+    let list = |width| board_at(root.path(), "list ROOT --sort run", Some(width)).1;
+    assert_snapshot!(list(64), @r#"
+    status    run  title     steps  score    updated  verdict
+    finished  one  Fix a.py      2   0.25  1 min ago  Answered at s…
+    finished  two  –             2   0.25  1 min ago  Answered at s…
+    2 runs
+    skipped: empty: contains no trace files
+    "#);
+    // Further columns would leave nothing of it.
+    assert!(!list(63).contains("verdict"));
+    assert_eq!(list(200), board(root.path(), "list ROOT --sort run").1);
+}
+
+#[test]
 fn characters_of_two_columns_are_counted_as_two() {
     let root = root();
     for (run, task) in [("one", "直す: かごの合計"), ("two", "Café 👍")] {
