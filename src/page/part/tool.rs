@@ -203,6 +203,12 @@ mod tests {
             ("fix", "fix the parser", None),
             ("fix", "fix the…", None),
             ("fix it…", "fix the parser", None),
+            // Many tasks begin like others.
+            (
+                &format!("{}a", "x".repeat(400)),
+                &format!("{}b", "x".repeat(400)),
+                None,
+            ),
             ("…", "fix", None),
             ("", "", None),
         ] {

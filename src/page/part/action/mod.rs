@@ -13,7 +13,7 @@ use crate::analysis::format;
 use crate::analysis::patch;
 use crate::model::CallEnd;
 use crate::model::json::Json;
-use crate::model::names::cut_at;
+use crate::model::names::{MAX_ANSWER_BYTES, capped};
 use crate::model::step::{
     Call as RecordedCall, Effort, Invocation, NOT_RECORDED, Outcome, Step, Value,
 };
@@ -100,16 +100,14 @@ const ASKS: [&str; 6] = [
     "query",
     "description",
 ];
-/// The bytes of a task that are compared.
-const MAX_ASKED: usize = 200;
+/// The bytes of a task that are compared: the most that a summary has.
+const MAX_ASKED: usize = MAX_ANSWER_BYTES;
 
-/// Returns the beginning of the task that a call may give to a helper.
+/// Returns the task that a call may give to a helper, truncated if it's long.
 fn asked_by(args: &Json<'_>) -> Option<String> {
     let words = ASKS.iter().find_map(|key| args.get(key)?.as_str())?;
     let words = words.trim();
-    let start = cut_at(words, MAX_ASKED);
-    let end = if start.len() < words.len() { "…" } else { "" };
-    (!words.is_empty()).then(|| format!("{start}{end}"))
+    (!words.is_empty()).then(|| capped(words, MAX_ASKED).into_string())
 }
 
 /// Returns the file that a call reads, judging by the tool's name and an argument.
