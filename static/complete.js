@@ -52,7 +52,7 @@ function show(found) {
   ({ items, replaces, replaces_after: replacesAfter } = found);
   const rows = made("ul", { id: "complete", role: "listbox", "aria-label": found.heading });
   rows.append(...items.map(row));
-  const more = found.more ? `${found.more} more. ` : "";
+  const more = found.more ? `${found.more_uncounted ? "Over " : ""}${found.more} more. ` : "";
   list = made("div", { class: "comp" });
   list.append(made("p", { class: "label" }, found.heading), rows, made("p", {}, `${more}↑ ↓ choose · Tab insert · Enter filter · - exclude`));
   list.addEventListener("pointerdown", (event) => {

@@ -1,12 +1,13 @@
 // Searches a transcript while the user types, and moves between the steps that contain the text. found.js marks it.
 
 const DELAY = 250; // ms between the last key and the search
+const LEAST = 2; // characters that are searched for while typing; Enter searches for fewer
 const found = () => document.getElementById("found");
 const field = () => document.querySelector(".bar2 .find input[name=find]");
 const hits = () => (found()?.dataset.steps ?? "").split(" ").filter(Boolean).map(Number);
-let at = 0; // the step at the top of the window
-let held; // the steps on the page
+let [at, held] = [0]; // the step at the top of the window, and the steps on the page
 let goal; // the step to show the text in, once it's on the page
+let asking; // the controller of the open request
 let [shown, asked, timer] = [field()?.value, 0, 0]; // the text that was searched for, the number of the search, and its delay
 
 /** Says which of the steps found is at the top of the window. */
@@ -36,12 +37,15 @@ function move(key) {
 /** Searches for the text in the field, and moves to the first step with it from here on. */
 async function search() {
   clearTimeout(timer);
+  asking?.abort();
   const [text, own] = [field().value, ++asked];
   if (text === shown) return;
   const url = `${location.pathname.replace(/\/$/, "")}/transcript/found?${new URLSearchParams({ find: text, step: at })}`;
-  const answer = await fetch(url).catch(() => undefined);
-  const words = answer?.ok ? await answer.text() : undefined;
+  asking = new AbortController();
+  const answer = await fetch(url, { signal: asking.signal }).catch(() => undefined);
+  const words = await answer?.text().catch(() => undefined);
   if (words === undefined || own !== asked) return;
+  if (!answer.ok) return document.getElementById("finds").replaceChildren(window.elements.made("output", {}, "board is busy"));
   shown = text;
   document.getElementById("finds").replaceWith(new DOMParser().parseFromString(words, "text/html").getElementById("finds"));
   const address = new URL(location);
@@ -56,7 +60,7 @@ async function search() {
 
 function plan() {
   clearTimeout(timer);
-  timer = setTimeout(search, DELAY);
+  if (!field().value || field().value.length >= LEAST) timer = setTimeout(search, DELAY);
 }
 
 if (field()) {
@@ -81,6 +85,10 @@ if (field()) {
     else if (event.shiftKey) move("N");
     else if (hits().includes(at)) go(at);
     else move("n");
+  });
+  document.addEventListener("htmx:config:request", ({ detail: { ctx } }) => {
+    // New steps show where they contain the text.
+    if (ctx.sourceElement?.id === "pulse") ctx.request.body.set("find", found()?.dataset.text ?? "");
   });
   document.addEventListener("click", (event) => {
     const link = event.target.closest?.("[data-hit]");

@@ -1,13 +1,12 @@
 // Marks the text that a transcript is searched for, and brings it into view. find.js says when: `found:mark`, and
 // `found:show` with the number of a step.
 
-let ranges = []; // where the text is on the page
+const MOST = 2000; // places that are marked
 
-/** Marks the text in the steps on the page, without changing them. */
-function mark() {
-  ranges = [];
-  const text = document.getElementById("found")?.dataset.text.toLowerCase();
-  const nodes = document.createTreeWalker(document.getElementById("transcript"), NodeFilter.SHOW_TEXT);
+/** The places of the text below an element, in order. */
+function* places(element) {
+  const text = document.getElementById("found")?.dataset.text?.toLowerCase();
+  const nodes = document.createTreeWalker(element, NodeFilter.SHOW_TEXT);
   for (let node = nodes.nextNode(); node && text; node = nodes.nextNode()) {
     const words = node.data.toLowerCase();
     if (words.length !== node.data.length) continue; // positions would differ
@@ -15,18 +14,28 @@ function mark() {
       const range = new Range();
       range.setStart(node, start);
       range.setEnd(node, start + text.length);
-      ranges.push(range);
-      for (let part = node.parentElement.closest("details"); part; part = part.parentElement.closest("details")) part.open = true;
+      yield range;
     }
   }
-  CSS.highlights?.set("found", new Highlight(...ranges));
 }
 
-/** Scrolls a box with the text, and the window, so that the first place in step `n` is visible. */
+/** Marks the text in the steps on the page, without changing them. */
+function mark() {
+  if (!CSS.highlights) return;
+  const marks = new Highlight();
+  for (const range of places(document.getElementById("transcript"))) {
+    if (marks.size === MOST) break;
+    marks.add(range);
+  }
+  CSS.highlights.set("found", marks);
+}
+
+/** Opens what the first place in step `n` is in, and scrolls its box and the window, so that it's visible. */
 function show(n) {
   const step = document.getElementById(`t${n}`);
-  const range = ranges.find((range) => step?.contains(range.startContainer));
+  const range = step && places(step).next().value;
   if (!range) return;
+  for (let part = range.startContainer.parentElement.closest("details"); part; part = part.parentElement.closest("details")) part.open = true;
   const box = range.startContainer.parentElement.closest("pre");
   const place = () => range.getBoundingClientRect();
   if (box && box.scrollHeight > box.clientHeight) box.scrollTop += place().top - box.getBoundingClientRect().top - box.clientHeight / 2;

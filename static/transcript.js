@@ -67,7 +67,7 @@ async function go(n) {
   if (top(n) === undefined) await load(n);
   if (top(n) !== undefined) scrollBy({ top: top(n) - edge(), behavior: "instant" });
   // A field in which the user types keeps the focus.
-  if (!document.activeElement?.matches("input")) document.querySelector(`#t${n} .no[href]`)?.focus({ preventScroll: true });
+  if (!document.activeElement?.matches("input[type=search]")) document.querySelector(`#t${n} .no[href]`)?.focus({ preventScroll: true });
   aim = n;
   tell();
   const address = new URL(`#t${n}`, location);

@@ -43,14 +43,24 @@ fn day(text: &str) -> std::result::Result<Date, String> {
         .map_err(|_| format!("`{text}` is not a day; use YYYY-MM-DD"))
 }
 
-/// Parses a query. A page skips a term that it can't use and says so; for a command it's an error,
-/// because the output may be read by a program.
-pub(super) fn query(text: &str, look: &Look) -> std::result::Result<Query, Error> {
-    query_at(text, &Clock::at(look.now, &look.zone))
+/// Parses a query of a command. A page skips a term that it can't use and says so; for a command it's
+/// an error, because the output may be read by a program.
+pub(super) fn query(command: &str, text: &str, look: &Look) -> std::result::Result<Query, Error> {
+    query_at(command, text, &Clock::at(look.now, &look.zone))
 }
 
 /// Parses a query whose dates are those of `clock`, as [`query`] does.
-pub(super) fn query_at(text: &str, clock: &Clock) -> std::result::Result<Query, Error> {
+pub(super) fn query_at(
+    command: &str,
+    text: &str,
+    clock: &Clock,
+) -> std::result::Result<Query, Error> {
+    // A query may begin with a hyphen, which negates a term, so clap takes an unknown option, or one
+    // that stands where a query is missing, for a query.
+    if let Some(option) = text.split(' ').next().filter(|word| word.starts_with("--")) {
+        let error = Error::new(Kind::Usage, format!("unknown option {option}"));
+        return Err(error.hint(format!("`board {command} --help` shows the options")));
+    }
     let query = Query::parse_at(text, clock);
     match query.ignored.first() {
         Some(term) => {

@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 use std::path::PathBuf;
 
+use super::columns::padded;
 use super::command::{Done, cut, write_json};
 use super::config::Settings;
 use super::look::{Ink, Look, ink_of};
@@ -97,8 +98,7 @@ fn write_rows(
         let mark = if *at == first { ">" } else { " " };
         let cells = [cell(a, row.pair.a), cell(b, row.pair.b)];
         let [left, right] = &cells;
-        let pad = MAX_CALL.saturating_sub(left.chars().count());
-        let line = format!("{mark} {left}{}  {right}  ", " ".repeat(pad));
+        let line = format!("{mark} {}  {right}  ", padded(left, MAX_CALL, false));
         writeln!(out, "{line}{}", look.paint(Ink::Dim, row.relation.label()))?;
     }
     let after = comparison.rows.len() - (from + rows.len());

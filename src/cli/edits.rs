@@ -36,7 +36,7 @@ pub(super) struct Args {
 
 pub(super) fn run(args: Args, look: &Look, out: &mut dyn Write) -> Done {
     super::stores::refuse(&args.root)?;
-    let query = query(args.query.as_deref().unwrap_or_default(), look)?;
+    let query = query("edits", args.query.as_deref().unwrap_or_default(), look)?;
     let library = Library::load(vec![args.root]);
     for root in library.status().roots {
         if let Some(fault) = root.fault {

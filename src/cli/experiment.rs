@@ -2,7 +2,8 @@
 
 use std::io::{self, Write};
 
-use super::command::{Done, cut, write_json};
+use super::columns::Columns;
+use super::command::{Done, cut, query_at, write_json};
 use super::config::Settings;
 use super::look::{Ink, Look};
 use super::roots::Roots;
@@ -64,7 +65,8 @@ pub(super) struct Args {
 
 pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
     let clock = Clock::at(look.now, &look.zone);
-    let (a, b) = (query(&args.a, &clock)?, query(&args.b, &clock)?);
+    let query = |text: &str| query_at("experiment", text, &clock);
+    let (a, b) = (query(&args.a)?, query(&args.b)?);
     let runs = args.roots.runs(
         &args.settings,
         "pass the directory after both queries: board experiment A B DIR",
@@ -97,15 +99,6 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
         Some(Some(true)) => HOLDS,
         Some(None) => UNDECIDED,
     })
-}
-
-/// Parses a query. A term that isn't understood would select other runs than meant.
-fn query(text: &str, clock: &Clock) -> Result<Query, Error> {
-    if text.starts_with("--") {
-        let error = Error::new(Kind::Usage, format!("unknown option {text}"));
-        return Err(error.hint("`board experiment --help` shows the options"));
-    }
-    super::command::query_at(text, clock)
 }
 
 fn write_text(
@@ -173,29 +166,12 @@ fn write_measures(answer: &Experiment, look: &Look, out: &mut dyn Write) -> io::
             measure.reading(),
         ]);
     }
-    let width = |at: usize| {
-        let cells = rows.iter().filter_map(|row| row.get(at));
-        let widths = cells.map(|cell| cell.chars().count());
-        let head = heads.get(at).map_or(0, |head| head.chars().count());
-        widths.chain([head]).max().unwrap_or_default()
-    };
-    let widths: Vec<usize> = (0..heads.len()).map(width).collect();
-    let line = |cells: &[String]| {
-        let cell = |(at, cell): (usize, &String)| {
-            let width = widths.get(at).copied().unwrap_or_default();
-            if at == 0 || at + 1 == heads.len() {
-                format!("{cell:<width$}")
-            } else {
-                format!("{cell:>width$}")
-            }
-        };
-        let cells: Vec<String> = cells.iter().enumerate().map(cell).collect();
-        cells.join("  ").trim_end().to_owned()
-    };
-    let head = line(&heads.map(str::to_owned));
-    writeln!(out, "{}", look.paint(Ink::Dim, &head))?;
+    let heads = heads.map(str::to_owned);
+    let is_number = |at: usize| at > 0 && at + 1 < heads.len();
+    let table = Columns::of(rows.iter().chain([&heads]), is_number);
+    writeln!(out, "{}", look.paint(Ink::Dim, &table.line(&heads)))?;
     for row in &rows {
-        writeln!(out, "{}", line(row))?;
+        writeln!(out, "{}", table.line(row))?;
     }
     Ok(())
 }

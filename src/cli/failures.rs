@@ -3,6 +3,7 @@
 
 use std::io::{self, Write};
 
+use super::columns::Columns;
 use super::command::{Done, cut, query, write_json};
 use super::config::Settings;
 use super::look::{Ink, Look};
@@ -44,7 +45,7 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
-    let query = query(args.query.as_deref().unwrap_or_default(), look)?;
+    let query = query("failures", args.query.as_deref().unwrap_or_default(), look)?;
     let runs = args.roots.runs(
         &args.settings,
         "pass a directory that contains runs, or --sessions: board failures DIR",
@@ -123,31 +124,12 @@ fn write_table(report: &Failures, look: &Look, out: &mut dyn Write) -> io::Resul
         ]
     };
     let rows: Vec<[String; 9]> = report.failures.iter().map(row).collect();
-    let width = |at: usize| {
-        let cells = rows.iter().filter_map(|row| row.get(at));
-        let head = HEADS.get(at).map_or(0, |head| head.chars().count());
-        cells
-            .map(|cell| cell.chars().count())
-            .fold(head, usize::max)
-    };
-    let widths: Vec<usize> = (0..HEADS.len()).map(width).collect();
-    let line = |cells: &[String]| {
-        let cell = |(at, (cell, width)): (usize, (&String, &usize))| {
-            if (3..8).contains(&at) {
-                format!("{cell:>width$}")
-            } else {
-                format!("{cell:<width$}")
-            }
-        };
-        let cells = cells.iter().zip(&widths).enumerate();
-        // Without marks, the first column is empty.
-        let cells = cells.filter(|(_, (_, width))| **width > 0);
-        cells.map(cell).collect::<Vec<_>>().join("  ")
-    };
-    let heads = line(&HEADS.map(str::to_owned));
-    writeln!(out, "{}", look.paint(Ink::Dim, heads.trim_end()))?;
+    let heads = HEADS.map(str::to_owned);
+    // Without marks, the first column is empty.
+    let table = Columns::of(rows.iter().chain([&heads]), |at| (3..8).contains(&at));
+    writeln!(out, "{}", look.paint(Ink::Dim, &table.line(&heads)))?;
     for row in &rows {
-        writeln!(out, "{}", line(row).trim_end())?;
+        writeln!(out, "{}", table.line(row))?;
     }
     writeln!(out, "{}", report.runs_words())?;
     let all = report.failures.len() + report.failures_left_out;

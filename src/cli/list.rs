@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use super::columns::{Columns, cut_end, cut_start, widths};
 use super::command::{Between, Done, cut, query, write_json};
 use super::config::Settings;
 use super::look::{Ink, Look, ink_of};
@@ -14,7 +15,6 @@ use crate::analysis::format::{MISSING, count, counted, visible_line};
 use crate::analysis::query::{CalendarField, Clock, Needle, Query, Sort, Test};
 use crate::analysis::select::{Group, Grouping, Window, groups, select};
 use crate::analysis::summary::Summary;
-use crate::error::{Error, Kind};
 use crate::live::{Library, SkippedKind};
 use crate::page::runs::api::Runs;
 use crate::page::runs::csv;
@@ -116,16 +116,10 @@ fn about(column: &Column) -> String {
 }
 
 pub(super) fn run(args: Args, look: &Look, out: &mut dyn Write) -> Done {
-    // A query may begin with a hyphen, which negates a term. That's why clap doesn't reject unknown
-    // options here.
-    if let Some(option) = args
-        .query
-        .as_deref()
-        .filter(|query| query.starts_with("--"))
-    {
-        let error = Error::new(Kind::Usage, format!("unknown option {option}"));
-        return Err(error.hint("`board list --help` shows the options").into());
-    }
+    let is_without_query = args.query.is_none();
+    let terms = [args.query, args.between.term()];
+    let terms: Vec<String> = terms.into_iter().flatten().collect();
+    let query = query("list", &terms.join(" "), look)?;
     super::stores::refuse(&args.root)?;
     let library = Library::load_with(vec![args.root], args.settings.read()?.prices);
     let root = library.status().roots.into_iter().next();
@@ -135,7 +129,7 @@ pub(super) fn run(args: Args, look: &Look, out: &mut dyn Write) -> Done {
     {
         let error = no_runs(&root.path, fault);
         // The query may have been taken for the directory.
-        let is_query = args.query.is_none() && has_field(&root.path.to_string_lossy());
+        let is_query = is_without_query && has_field(&root.path.to_string_lossy());
         return Err(match is_query {
             true => error.hint(
                 "pass the directory or file first, then the query: board list ./runs 'steps>5'",
@@ -149,9 +143,6 @@ pub(super) fn run(args: Args, look: &Look, out: &mut dyn Write) -> Done {
     let (skipped, skipped_total) = root
         .map(|root| (root.skipped, root.skipped_total))
         .unwrap_or_default();
-    let terms = [args.query, args.between.term()];
-    let terms: Vec<String> = terms.into_iter().flatten().collect();
-    let query = query(&terms.join(" "), look)?;
     let clock = Clock::at(look.now, &look.zone);
     let with_copies = query.asks_for_copies();
     let (runs, copies) = library.listed(with_copies);
@@ -375,7 +366,13 @@ fn fitted(columns: &mut Vec<&'static Column>, widths: &mut Vec<usize>, width: us
     }
     let number = columns.iter().filter(|column| is_long(column)).count();
     let verdict = columns.iter().position(|column| **column == *VERDICT);
-    if let Some(at) = verdict.filter(|_| room < number * MIN_WIDTH) {
+    let has_no_room = |at: &usize| {
+        let own = widths.get(*at).copied().unwrap_or_default();
+        let names = of(true, columns, widths) - own;
+        // Short names need less than others.
+        room < (number * MIN_WIDTH).min(names + own.min(MIN_WIDTH))
+    };
+    if let Some(at) = verdict.filter(has_no_room) {
         columns.remove(at);
         widths.remove(at);
         room += 2;
@@ -397,16 +394,9 @@ fn fitted(columns: &mut Vec<&'static Column>, widths: &mut Vec<usize>, width: us
 
 /// Cuts the text of a cell. The end of a key says more than its beginning.
 fn cut_to(text: &str, column: &Column, width: usize) -> String {
-    let length = text.chars().count();
-    if length <= width {
-        return text.to_owned();
-    }
     match *column == *RUN {
-        true => {
-            let end: String = text.chars().skip(length + 1 - width.max(1)).collect();
-            format!("…{end}")
-        }
-        false => cut(text, width),
+        true => cut_start(text, width),
+        false => cut_end(text, width),
     }
 }
 
@@ -432,15 +422,9 @@ fn write_text(
             cells.collect()
         })
         .collect();
-    let natural = |(at, column): (usize, &&'static Column)| {
-        let cells = plain.iter().filter_map(|row| row.get(at));
-        let cells = cells.map(|cell| cell.chars().count());
-        cells
-            .chain([column.name.chars().count()])
-            .max()
-            .unwrap_or_default()
-    };
-    let mut widths: Vec<usize> = columns.iter().enumerate().map(natural).collect();
+    let names = columns.iter().map(|column| column.name.to_owned());
+    let names: Vec<String> = names.collect();
+    let mut widths = widths(plain.iter().chain([&names]));
     let all = columns.clone();
     if let Some(width) = look.width {
         let depths = groups.iter().flat_map(|(_, depths)| depths);
@@ -466,22 +450,11 @@ fn write_text(
             cells.collect()
         })
         .collect();
-    let padded = |cells: &mut dyn Iterator<Item = &str>| -> Vec<String> {
-        let pad = |((at, text), (column, width)): ((usize, &str), (&&Column, &usize))| match column
-            .is_text()
-        {
-            true if at + 1 == columns.len() => text.to_owned(),
-            true => format!("{text:<width$}"),
-            false => format!("{text:>width$}"),
-        };
-        cells
-            .enumerate()
-            .zip(columns.iter().zip(&widths))
-            .map(pad)
-            .collect()
-    };
+    let is_number = |at: usize| columns.get(at).is_some_and(|column| !column.is_text());
+    let table = Columns::new(widths, is_number);
     if !rows.is_empty() {
-        let head = padded(&mut columns.iter().map(|column| column.name)).join("  ");
+        let names = columns.iter().map(|column| column.name);
+        let head = table.cells(names).join("  ");
         let indent = if groups.is_empty() { "" } else { "  " };
         writeln!(out, "{indent}{}", look.paint(Ink::Dim, &head))?;
     }
@@ -496,7 +469,7 @@ fn write_text(
         if let Some(head) = head {
             writeln!(out, "{head}")?;
         }
-        let mut cells = padded(&mut row.iter().map(String::as_str));
+        let mut cells = table.cells(row);
         let status = columns
             .iter()
             .position(|column| *column == STATUS)

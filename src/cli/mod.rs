@@ -10,6 +10,7 @@ use clap::{CommandFactory as _, Parser, Subcommand};
 use crate::error::{Error, Kind, Result};
 
 mod check;
+mod columns;
 mod command;
 mod config;
 mod demo;

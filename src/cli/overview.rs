@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 
+use super::columns::Columns;
 use super::command::{Between, Done, cut, query, write_json};
 use super::config::Settings;
 use super::look::{Ink, Look};
@@ -40,7 +41,7 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
-    let query = query(args.query.as_deref().unwrap_or_default(), look)?;
+    let query = query("overview", args.query.as_deref().unwrap_or_default(), look)?;
     let runs = args.roots.runs(
         &args.settings,
         "pass a directory that contains runs, or --sessions: board overview DIR",
@@ -246,27 +247,13 @@ fn table(
         .chain(heads)
         .map(|head| (*head).to_owned())
         .collect();
-    let lines = || rows.iter().chain(std::iter::once(&head));
-    let columns = lines().map(Vec::len).max().unwrap_or_default();
-    let width = |at: usize| {
-        let cells = lines().filter_map(|line| line.get(at));
-        cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
-    };
-    let widths: Vec<usize> = (0..columns).map(width).collect();
-    let line = |cells: &[String]| {
-        let padded = cells.iter().zip(&widths).enumerate();
-        let padded = padded.map(|(at, (cell, width))| match right.contains(&at) {
-            true => format!("{cell:>width$}"),
-            false => format!("{cell:<width$}"),
-        });
-        padded.collect::<Vec<_>>().join("  ").trim_end().to_owned()
-    };
+    let table = Columns::of(rows.iter().chain([&head]), |at| right.contains(&at));
     writeln!(out)?;
     if !first.is_empty() {
-        writeln!(out, "{}", look.paint(Ink::Dim, &line(&head)))?;
+        writeln!(out, "{}", look.paint(Ink::Dim, &table.line(&head)))?;
     }
     for row in rows {
-        writeln!(out, "{}", line(row))?;
+        writeln!(out, "{}", table.line(row))?;
     }
     Ok(())
 }

@@ -7,6 +7,7 @@ use std::vec::IntoIter;
 
 use serde::Serialize;
 
+use super::columns::{padded, width};
 use super::command::{Done, cut, write_json};
 use super::look::{Ink, Look};
 use super::open::open;
@@ -193,7 +194,7 @@ fn text(
     let of = |(place, lane)| Column::of(lane, odd.get(place).map_or(&[], Vec::as_slice));
     let mut columns: Vec<Column> = shown.iter().enumerate().map(of).collect();
     let row = |step: &str, cells: &mut dyn Iterator<Item = (String, usize)>| {
-        let cells = cells.map(|(text, width)| format!("  {text:>width$}"));
+        let cells = cells.map(|(text, width)| format!("  {}", padded(&text, width, true)));
         format!("  {step:>6}{}", cells.collect::<String>())
     };
     let head = row(
@@ -270,12 +271,11 @@ impl Column {
                 _ => cells.push((point.n, said)),
             }
         }
-        let width = cells.iter().map(|(_, cell)| cell.chars().count()).max();
+        let widest = cells.iter().map(|(_, cell)| width(cell)).max();
         // Scores of the whole run are as wide as other scores.
-        let width = width.unwrap_or_default().max(name.chars().count()).max(4);
         Self {
+            width: widest.unwrap_or_default().max(width(&name)).max(4),
             name,
-            width,
             rest: cells.into_iter().peekable(),
         }
     }

@@ -121,7 +121,7 @@ fn runs(
             None => Ok((found.runs, 0)),
         };
     };
-    let query = self::query(query, look)?;
+    let query = self::query("search", query, look)?;
     let library = Library::load(vec![root.to_owned()]);
     let roots = library.status().roots;
     if let Some(fault) = roots.into_iter().find_map(|root| root.fault) {

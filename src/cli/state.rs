@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 use std::path::PathBuf;
 
+use super::columns::{padded, width};
 use super::command::{Done, write_json};
 use super::look::{Ink, Look};
 use super::open::open;
@@ -140,10 +141,10 @@ fn write_state(
         };
         writeln!(out, "{}\n", look.paint(Ink::Dim, &format!("{from}{marks}")))?;
     }
-    let width = state
+    let most = state
         .keys
         .iter()
-        .map(|known| known.key.chars().count())
+        .map(|known| width(&visible_line(&known.key)))
         .max()
         .unwrap_or_default()
         .min(32);
@@ -166,8 +167,8 @@ fn write_state(
         let by = look.paint(Ink::Dim, &format!("{by:<10}"));
         writeln!(
             out,
-            "{:<width$}  {by}  {value}{doubt}",
-            visible_line(&known.key)
+            "{}  {by}  {value}{doubt}",
+            padded(&visible_line(&known.key), most, false)
         )?;
     }
     let outside = outside(&run.index, run, n);
@@ -186,8 +187,8 @@ fn write_state(
             |value: &Option<String>| value.as_deref().map_or_else(|| "nothing".to_owned(), cut);
         writeln!(
             out,
-            "{:<width$}  {} → {}",
-            visible_line(&found.key),
+            "{}  {} → {}",
+            padded(&visible_line(&found.key), most, false),
             side(&found.before),
             side(&found.after)
         )

@@ -142,7 +142,7 @@ fn a_list_fits_the_terminal_and_shows_titles() {
         let rows: Vec<&str> = text.lines().take(3).collect();
         assert_eq!(rows.len(), 3);
         for row in &rows {
-            assert!(row.chars().count() <= width, "{width}: {row}");
+            assert!(columns::width(row) <= width, "{width}: {row}");
         }
         // All columns begin or end at the same place.
         let head: Vec<char> = rows[0].chars().collect();
@@ -158,11 +158,80 @@ fn a_list_fits_the_terminal_and_shows_titles() {
                 "{width}: {text}"
             );
         }
-        assert!(head.len() >= title);
+        // The verdict is last, and dropped where the names need the room.
+        assert_eq!(
+            head.ends_with(&['v', 'e', 'r', 'd', 'i', 'c', 't']),
+            width > 80
+        );
     }
     assert!(list(200).contains("projects/-home-me-a-long-name/sessions/one-run-with-a-long-name"));
     assert!(list(80).contains("…"));
     assert!(list(80).contains("long-name "), "a key keeps its end");
+}
+
+#[test]
+fn a_verdict_stays_beside_short_names() {
+    let root = root();
+    let list = |width| board_at(root.path(), "list ROOT --sort run", Some(width)).1;
+    assert_snapshot!(list(64), @r#"
+    status    run  title     steps  score    updated  verdict
+    finished  one  Fix a.py      2   0.25  1 min ago  Answered at s…
+    finished  two  –             2   0.25  1 min ago  Answered at s…
+    2 runs
+    skipped: empty: contains no trace files
+    "#);
+    // Further columns would leave nothing of it.
+    assert!(!list(63).contains("verdict"));
+    assert_eq!(list(200), board(root.path(), "list ROOT --sort run").1);
+}
+
+#[test]
+fn characters_of_two_columns_are_counted_as_two() {
+    let root = root();
+    for (run, task) in [("one", "直す: かごの合計"), ("two", "Café 👍")] {
+        let path = root.path().join(run).join("events.jsonl");
+        fs::write(path, EVENTS.replace("Fix a.py", task)).unwrap();
+    }
+    fs::rename(root.path().join("two"), root.path().join("二つ目")).unwrap();
+    assert_snapshot!(board(root.path(), "list ROOT --sort run").1, @r#"
+    status    run     title             steps  score    updated  verdict
+    finished  one     直す: かごの合計      2   0.25  1 min ago  Answered at step 7 · 3 problems
+    finished  二つ目  Café 👍               2   0.25  1 min ago  Answered at step 7 · 3 problems
+    2 runs
+    skipped: empty: contains no trace files
+    "#);
+    for width in 60..=90 {
+        let text = board_at(root.path(), "list ROOT --sort run", Some(width)).1;
+        for row in text.lines().take(3) {
+            assert!(columns::width(row) <= width, "{width}: {row}");
+        }
+    }
+}
+
+#[test]
+fn an_option_isnt_taken_for_a_query() {
+    let root = root();
+    for (line, command) in [
+        ("list ROOT --jsno", "list"),
+        ("list ROOT --jsno --since 2026-01-01", "list"),
+        // The query is the first error, as it is for the other commands.
+        ("list ROOT/none --jsno", "list"),
+        ("edits ROOT --jsno", "edits"),
+        ("experiment --jsno x ROOT", "experiment"),
+        ("experiment x --jsno ROOT", "experiment"),
+        ("usage daily ROOT --query --jsno", "usage"),
+        ("failures ROOT --query --jsno", "failures"),
+        ("overview ROOT --query --jsno", "overview"),
+        ("search ROOT x --in --jsno", "search"),
+        ("table steps ROOT --in --jsno", "table"),
+    ] {
+        let (code, text) = board(root.path(), line);
+        let expected = format!(
+            "board: unknown option --jsno\nhint: `board {command} --help` shows the options\n"
+        );
+        assert_eq!((code, text), (2, expected), "{line}");
+    }
+    assert_eq!(board(root.path(), "list ROOT -stop:final").0, 0);
 }
 
 #[test]

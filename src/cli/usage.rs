@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, ToSpan as _};
 
+use super::columns::Columns;
 use super::command::{Between, Done, cut, query_at, write_json};
 use super::config::Settings;
 use super::look::{Ink, Look};
@@ -81,7 +82,7 @@ fn zone(text: &str) -> Result<TimeZone, String> {
 pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
     let zone = args.timezone.as_ref().unwrap_or(&look.zone).clone();
     let clock = Clock::at(look.now, &zone);
-    let query = query_at(args.query.as_deref().unwrap_or_default(), &clock)?;
+    let query = query_at("usage", args.query.as_deref().unwrap_or_default(), &clock)?;
     let runs = args.roots.runs(
         &args.settings,
         "pass a directory that contains runs, or --sessions: board usage daily DIR",
@@ -169,43 +170,19 @@ fn write_text(report: &Usage, args: &Args, look: &Look, out: &mut dyn Write) -> 
         }
     }
     let total = cells("Total".to_owned(), &report.total);
-    let width = |at: usize| {
-        let cell = |cells: &[String; 8]| cells.get(at).map_or(0, |cell| cell.chars().count());
-        let all = rows.iter().map(|(_, cells)| cell(cells));
-        all.chain([
-            cell(&total),
-            heads.get(at).map_or(0, |head| head.chars().count()),
-        ])
-        .max()
-        .unwrap_or_default()
-    };
-    let widths: Vec<usize> = (0..heads.len()).map(width).collect();
-    let line = |cells: &[String]| {
-        let cell = |(at, cell): (usize, &String)| {
-            let width = widths.get(at).copied().unwrap_or_default();
-            if at == 0 {
-                format!("{cell:<width$}")
-            } else {
-                format!("{cell:>width$}")
-            }
-        };
-        let cells: Vec<String> = cells.iter().enumerate().map(cell).collect();
-        cells.join("  ").trim_end().to_owned()
-    };
-    writeln!(
-        out,
-        "{}",
-        look.paint(Ink::Dim, &line(&heads.map(str::to_owned)))
-    )?;
+    let heads = heads.map(str::to_owned);
+    let lines = rows.iter().map(|(_, cells)| cells);
+    let table = Columns::of(lines.chain([&heads, &total]), |at| at > 0);
+    writeln!(out, "{}", look.paint(Ink::Dim, &table.line(&heads)))?;
     for (is_model, cells) in &rows {
-        let text = line(cells);
+        let text = table.line(cells);
         if *is_model {
             writeln!(out, "{}", look.paint(Ink::Dim, &text))?;
         } else {
             writeln!(out, "{text}")?;
         }
     }
-    writeln!(out, "{}", line(&total))?;
+    writeln!(out, "{}", table.line(&total))?;
     let marks = report.total.marks().into_iter();
     let marks = marks.map(|(mark, words)| format!("{mark} {words}"));
     for note in marks.chain(report.left_out()) {

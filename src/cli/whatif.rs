@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use serde::Serialize;
 use serde_json::Value;
 
+use super::columns::{Columns, widths};
 use super::command::{Done, write_json};
 use super::config::Settings;
 use super::look::{Ink, Look};
@@ -207,42 +208,21 @@ fn write_text(
         .all_rules()
         .map(|answer| cells(run, answer, report.estimated))
         .collect();
-    let widths: Vec<usize> = COLUMNS
-        .iter()
-        .enumerate()
-        .map(|(at, (head, _))| {
-            let cells = rows
-                .iter()
-                .filter_map(|row| row.get(at))
-                .map(|cell| cell.chars().count());
-            cells
-                .chain([head.chars().count()])
-                .max()
-                .unwrap_or_default()
-        })
-        .collect();
-    let line = |cells: [&str; 7]| {
-        let cells = cells.into_iter().zip(&widths).zip(COLUMNS);
-        let cell = |((text, width), (_, right)): ((&str, &usize), (&str, bool))| {
-            if right {
-                format!("{text:>width$}")
-            } else {
-                format!("{text:<width$}")
-            }
-        };
-        cells.map(cell).collect::<Vec<_>>().join("  ")
-    };
+    let heads = COLUMNS.map(|(head, _)| head.to_owned());
+    let is_number = |at: usize| COLUMNS.get(at).is_some_and(|(_, right)| *right);
+    // The reason follows as one more column, so that the last one is padded too.
+    let mut widths = widths(rows.iter().chain([&heads]));
+    widths.push(0);
+    let table = Columns::new(widths, is_number);
+    let line = |cells: &[String; 7]| table.cells(cells).join("  ");
     writeln!(
         out,
         "  {}",
-        look.paint(
-            Ink::Dim,
-            &format!("{}  why", line(COLUMNS.map(|(head, _)| head)))
-        )
+        look.paint(Ink::Dim, &format!("{}  why", line(&heads)))
     )?;
     let own = std::iter::repeat_n(false, report.rules.len()).chain(std::iter::repeat(true));
     for ((row, answer), is_own) in rows.iter().zip(report.all_rules()).zip(own) {
-        let text = line(row.each_ref().map(String::as_str));
+        let text = line(row);
         let ink = match answer.result.found {
             StopTiming::Earlier => Ink::Warning,
             StopTiming::Same => Ink::Heading,

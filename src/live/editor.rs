@@ -38,6 +38,25 @@ pub struct Editor {
     pattern: Box<str>,
 }
 
+/// A file of a run that was on this machine when it was looked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EditorFile<'a> {
+    pattern: &'a str,
+    /// Its path with percent encoding.
+    encoded: String,
+}
+
+impl EditorFile<'_> {
+    /// Returns the address that opens the file at a line counted from 1.
+    pub fn at(&self, line: Option<usize>) -> String {
+        let line = line.unwrap_or(1).max(1).to_string();
+        // The path has no braces any more.
+        self.pattern
+            .replace("{path}", &self.encoded)
+            .replace("{line}", &line)
+    }
+}
+
 /// A name of a file and a line in a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FilePlace {
@@ -83,8 +102,12 @@ impl Editor {
     /// Returns the address that opens a file of a run, at a line counted from 1. `None` if the file
     /// isn't within `project`, the run's working directory, or doesn't exist on this machine now.
     pub fn address(&self, path: &str, project: &str, line: Option<usize>) -> Option<String> {
+        Some(self.file(path, project)?.at(line))
+    }
+
+    /// Looks for a file of a run as [`Self::address`] does, for the addresses of several lines.
+    pub fn file(&self, path: &str, project: &str) -> Option<EditorFile<'_>> {
         let file = file_within(path, project)?;
-        let line = line.unwrap_or(1).max(1).to_string();
         let mut encoded = String::new();
         for byte in file.to_str()?.bytes() {
             match byte {
@@ -95,12 +118,10 @@ impl Editor {
                 }
             }
         }
-        // The path has no braces any more.
-        Some(
-            self.pattern
-                .replace("{path}", &encoded)
-                .replace("{line}", &line),
-        )
+        Some(EditorFile {
+            pattern: &self.pattern,
+            encoded,
+        })
     }
 
     /// Finds the first name of a file with a line in a message: `a.py:3: error`, or Python's
@@ -221,6 +242,11 @@ mod tests {
             vscode().address("a.py", root, None),
             Some(format!("vscode://file{root}/a.py:1"))
         );
+        let editor = vscode();
+        let file = editor.file("a.py", root).unwrap();
+        let lines = [None, Some(0), Some(7)].map(|line| file.at(line));
+        let expected = [1, 1, 7].map(|line| format!("vscode://file{root}/a.py:{line}"));
+        assert_eq!(lines, expected);
         for path in [
             "none.py",
             "src",

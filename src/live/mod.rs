@@ -21,14 +21,14 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
-pub use editor::{Editor, FilePlace};
+pub use editor::{Editor, EditorFile, FilePlace};
 pub use roots::{Listed, list};
 pub use run::{FETCH_PATIENCE, Run};
 pub use search::{HitSink, search};
 pub use shared::{Elsewhere, Mode, Options, RootStatus, Status};
 
 pub use crate::mirror::Status as MirrorStatus;
-pub use crate::trace::{RedactionPreview, Skipped, SkippedKind, SkippedTotal};
+pub use crate::trace::{RedactionPreview, SharedSecrets, Skipped, SkippedKind, SkippedTotal};
 
 use crate::mirror::Mirror;
 use crate::model::RunKey;

@@ -12,7 +12,7 @@ use crate::analysis::format;
 use crate::analysis::summary::Summary;
 use crate::analysis::timing::Begins;
 use crate::analysis::timing::own_start;
-use crate::live::Editor;
+use crate::live::{Editor, EditorFile};
 use crate::model::time::Stamp;
 use crate::model::{Index, Lines, RunKey};
 use crate::page::part::href;
@@ -213,11 +213,11 @@ impl RunView<'_> {
             .map_or_else(Line::default, |(at, zero)| format::offset(at - zero).into())
     }
 
-    /// Returns the address that opens a file of the run in the editor. `None` without an editor, and
-    /// for paths that aren't files within the run's working directory now.
-    pub(crate) fn in_editor(&self, path: &str, line: Option<usize>) -> Option<String> {
+    /// Returns a file of the run for addresses that open it in the editor. `None` without an editor,
+    /// and for paths that aren't files within the run's working directory now.
+    pub(crate) fn in_editor(&self, path: &str) -> Option<EditorFile<'_>> {
         let project = self.summary.project.as_deref()?;
-        self.editor?.address(path, project, line)
+        self.editor?.file(path, project)
     }
 
     /// Links the first file and line that an error names to the editor: `Open src/a.rs:10`.

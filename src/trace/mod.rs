@@ -56,7 +56,7 @@ pub use read::{PIECE_BYTES, RunReader, SETTLE, read_index};
 pub(crate) use recognise::{beginning, is_packed, may_be_lines};
 pub use recognise::{is_trace_file, may_be_trace};
 #[cfg(feature = "board")]
-pub use redact::{RedactedRun, RedactionPreview};
+pub use redact::{RedactedRun, RedactionPreview, SharedSecrets};
 pub use root::{
     MAX_DEPTH, MAX_SKIPPED, RootDir, RootScan, RootScanner, Skipped, SkippedKind, SkippedTotal,
 };

@@ -39,14 +39,35 @@ impl RedactedRun {
     /// Fails if the files can't be read, or the copy can't be written.
     pub fn of(dir: &RunDir) -> io::Result<Self> {
         let sources = Sources::open(dir)?;
-        let documents = sources.documents.iter();
-        let documents: Vec<(TraceFile, Vec<u8>)> = documents
-            .map(|file| Ok((*file, dir.read_all(*file, MAX_DOCUMENT_BYTES)?)))
-            .collect::<io::Result<_>>()?;
-        let (mut search, mut all) = (Search::default(), u64::MAX);
-        documents.iter().for_each(|(_, text)| search.read(text));
-        sources.each(dir, &mut all, &mut |text| search.read(text))?;
-        let secrets = search.end();
+        let documents = sources.read_documents(dir)?;
+        let mut search = Search::default();
+        sources.search(dir, &documents, &mut search)?;
+        let blanked = search.blanked();
+        Self::copied(dir, &sources, &documents, &search.end(), blanked)
+    }
+
+    /// Copies the run in `dir` without its secrets and without those of the runs that it's saved
+    /// with. [`Self::blanked`] is how much is blanked of all that were added.
+    ///
+    /// # Errors
+    /// Fails if the files can't be read, or the copy can't be written.
+    pub fn with(dir: &RunDir, shared: &mut SharedSecrets) -> io::Result<Self> {
+        let sources = Sources::open(dir)?;
+        let documents = sources.read_documents(dir)?;
+        // The run may have grown since its secrets were counted.
+        sources.search(dir, &documents, &mut shared.search)?;
+        let blanked = *shared.blanked.get_or_insert(shared.search.blanked());
+        let secrets = shared.search.clone().end();
+        Self::copied(dir, &sources, &documents, &secrets, blanked)
+    }
+
+    fn copied(
+        dir: &RunDir,
+        sources: &Sources,
+        documents: &[(TraceFile, Vec<u8>)],
+        secrets: &Secrets,
+        blanked: Blanked,
+    ) -> io::Result<Self> {
         let temp = tempfile::tempdir()?;
         let copy = dir.at(temp.path());
         let manifest = sources.manifest.iter();
@@ -66,14 +87,14 @@ impl RedactedRun {
             let mut out = BufWriter::new(File::create(copy.file(*file))?);
             let mut input = BufReader::new(opened.reader().take(*len));
             each_line(&mut input, &mut |line, ended| {
-                write_line(&secrets, line, ended, &mut out)
+                write_line(secrets, line, ended, &mut out)
             })?;
             out.flush()?;
         }
         Ok(Self {
             index: read_index(&copy),
             dir: copy,
-            blanked: secrets.blanked(),
+            blanked,
             samples: secrets.samples().to_vec(),
             in_file: dir.in_file(),
             _temp: temp,
@@ -96,43 +117,68 @@ impl RedactedRun {
     }
 }
 
-/// The values that a copy of a run would blank.
+/// The secrets of runs that are saved in the same file. What is a secret in one of them is blanked
+/// in all.
+#[derive(Debug, Default)]
+pub struct SharedSecrets {
+    search: Search,
+    /// How many were counted, once a run was added or copied.
+    blanked: Option<Blanked>,
+}
+
+impl SharedSecrets {
+    /// Finds and counts the secrets of the run in `dir`.
+    ///
+    /// # Errors
+    /// Fails if the files can't be read. Secrets that were found before that are blanked as well.
+    pub fn add(&mut self, dir: &RunDir) -> io::Result<()> {
+        let sources = Sources::open(dir)?;
+        let documents = sources.read_documents(dir)?;
+        sources.search(dir, &documents, &mut self.search)?;
+        self.blanked = Some(self.search.blanked());
+        Ok(())
+    }
+}
+
+/// The values that copies of runs would blank.
 #[derive(Debug)]
 pub struct RedactionPreview {
     /// How many there are.
     pub blanked: Blanked,
     /// A few of each kind.
     pub samples: Vec<Sample>,
-    /// Whether the whole run was searched.
+    /// Whether all of it was searched.
     pub is_whole: bool,
+    /// The number of runs that were searched.
+    pub runs: usize,
 }
 
 impl RedactionPreview {
-    /// Searches the run in `dir`, at most about `max` bytes of it. Copies nothing.
+    /// Searches the run in `dir` and then others that may be saved with it, at most about `max`
+    /// bytes of them. Others that can't be read are left out. Copies nothing.
     ///
     /// # Errors
-    /// Fails if the files can't be read.
-    pub fn of(dir: &RunDir, max: u64) -> io::Result<Self> {
-        let sources = Sources::open(dir)?;
+    /// Fails if the files of the first run can't be read.
+    pub fn of(dir: &RunDir, others: &[&RunDir], max: u64) -> io::Result<Self> {
         let mut search = Search::default();
-        let mut left = max;
-        let mut is_whole = true;
-        for file in &sources.documents {
-            // Nothing is found in a longer one, which is blanked as a whole.
-            match dir.read_all(*file, left.min(MAX_LINE_BYTES)) {
-                Ok(text) => {
-                    left = left.saturating_sub(text.len() as u64);
-                    search.read(&text);
-                }
-                Err(error) if error.kind() == io::ErrorKind::FileTooLarge => is_whole = false,
-                Err(error) => return Err(error),
+        let (mut left, mut runs) = (max, 1);
+        let mut is_whole = Sources::open(dir)?.search_some(dir, &mut left, &mut search)?;
+        for other in others {
+            if !is_whole {
+                break;
+            }
+            let read = Sources::open(other)
+                .and_then(|sources| sources.search_some(other, &mut left, &mut search));
+            if let Ok(is_all) = read {
+                is_whole = is_all;
+                runs += 1;
             }
         }
-        is_whole &= sources.each(dir, &mut left, &mut |text| search.read(text))?;
         Ok(Self {
             blanked: search.blanked(),
             samples: search.samples().to_vec(),
             is_whole,
+            runs,
         })
     }
 }
@@ -175,6 +221,42 @@ impl Sources {
             records: dir.record_files()?,
             files,
         })
+    }
+
+    /// Reads the documents.
+    fn read_documents(&self, dir: &RunDir) -> io::Result<Vec<(TraceFile, Vec<u8>)>> {
+        let read = |file: &TraceFile| Ok((*file, dir.read_all(*file, MAX_DOCUMENT_BYTES)?));
+        self.documents.iter().map(read).collect()
+    }
+
+    /// Finds the secrets of a run, whose documents are read already.
+    fn search(
+        &self,
+        dir: &RunDir,
+        documents: &[(TraceFile, Vec<u8>)],
+        search: &mut Search,
+    ) -> io::Result<()> {
+        documents.iter().for_each(|(_, text)| search.read(text));
+        self.each(dir, &mut { u64::MAX }, &mut |text| search.read(text))?;
+        Ok(())
+    }
+
+    /// Finds the secrets in about the first `left` bytes, and takes those that were read off `left`.
+    /// Returns whether that was all.
+    fn search_some(&self, dir: &RunDir, left: &mut u64, search: &mut Search) -> io::Result<bool> {
+        let mut is_whole = true;
+        for file in &self.documents {
+            // Nothing is found in a longer one, which is blanked as a whole.
+            match dir.read_all(*file, (*left).min(MAX_LINE_BYTES)) {
+                Ok(text) => {
+                    *left = left.saturating_sub(text.len() as u64);
+                    search.read(&text);
+                }
+                Err(error) if error.kind() == io::ErrorKind::FileTooLarge => is_whole = false,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(self.each(dir, left, &mut |text| search.read(text))? && is_whole)
     }
 
     /// Passes on the manifest, records and lines of a run, but not its documents. Takes their
@@ -307,7 +389,7 @@ mod tests {
         let line = "{\"step_id\": 0, \"password\": \"swordfish\"}\n";
         std::fs::write(dir.file(TraceFile::Steps), line.repeat(3)).unwrap();
         let found = |max| {
-            let preview = RedactionPreview::of(&dir, max).unwrap();
+            let preview = RedactionPreview::of(&dir, &[], max).unwrap();
             (preview.blanked.found(), preview.is_whole)
         };
         let copy = RedactedRun::of(&dir).unwrap();
@@ -315,6 +397,38 @@ mod tests {
         assert_eq!(found(u64::MAX), (3, true));
         assert_eq!(found(10), (1, false));
         assert_eq!(found(0), (0, false));
+
+        let gone = RunDir::alone(&temp.path().join("gone.jsonl"));
+        let others = RedactionPreview::of(&dir, &[&dir, &gone, &dir], 160).unwrap();
+        assert_eq!((others.blanked.found(), others.is_whole), (5, false));
+    }
+
+    #[test]
+    fn secrets_of_one_run_are_blanked_in_the_runs_that_are_saved_with_it() {
+        let temp = tempfile::tempdir().unwrap();
+        let write = |name: &str, line: &str| {
+            let path = temp.path().join(name);
+            std::fs::create_dir(&path).unwrap();
+            let dir = RunDir::alone(&path);
+            std::fs::write(dir.file(TraceFile::Steps), format!("{line}\n")).unwrap();
+            dir
+        };
+        let parent = write("a", "{\"step_id\": 0, \"password\": \"swordfish\"}");
+        let child = write(
+            "b",
+            "{\"step_id\": 0, \"task\": \"log in with swordfish\", \"token\": \"abcdefghij\"}",
+        );
+        assert!(copied(&child).1.contains("swordfish"), "alone, it's a word");
+        let mut shared = SharedSecrets::default();
+        shared.add(&parent).unwrap();
+        shared.add(&child).unwrap();
+        for (dir, words) in [(&parent, "password"), (&child, "log in with __redacted__")] {
+            let copy = RedactedRun::with(dir, &mut shared).unwrap();
+            let text = std::fs::read_to_string(copy.dir.file(TraceFile::Steps)).unwrap();
+            assert!(text.contains(words), "{text}");
+            assert!(!text.contains("swordfish"), "{text}");
+            assert_eq!(copy.blanked().found(), 2, "of both runs, counted once");
+        }
     }
 
     #[test]
@@ -326,7 +440,7 @@ mod tests {
         let name = OsString::from("a.traj");
         let dir = RunDir::of_tool(root.clone(), std::path::PathBuf::new(), name, tool);
         let found = |max| {
-            let preview = RedactionPreview::of(&dir, max).unwrap();
+            let preview = RedactionPreview::of(&dir, &[], max).unwrap();
             (preview.blanked.found(), preview.is_whole)
         };
         std::fs::write(root.join("a.traj"), whole).unwrap();

@@ -145,6 +145,7 @@ const KEYS: &[(&str, &[&str])] = &[
         ],
     ),
     ("toml", &["llm", "cli"]),
+    ("unicode_width", &["cli"]),
     (
         "SystemTime::now",
         &["engine", "live", "mirror", "cli", "page", "serve"],

@@ -603,3 +603,36 @@ fn child_runs_are_shared_with_their_run_if_asked_for() {
     assert_eq!(saved("as=atif&children=1").status, 400);
     assert_eq!(saved("as=html&children=2").status, 400);
 }
+
+#[test]
+fn a_secret_of_a_run_is_redacted_in_its_child_runs_too() {
+    let dir = tempfile::tempdir().unwrap();
+    let case = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cases/r_cc_subagent_fails");
+    copy(&case, dir.path());
+    let is_session = |path: &PathBuf| path.extension().is_some_and(|ending| ending == "jsonl");
+    for path in walk(dir.path()).into_iter().filter(is_session) {
+        let text = fs::read_to_string(&path).unwrap();
+        // The run has it as a value, the child run in its prompt.
+        let prompt = text.replace("Slug expert:", "Log in with swordfish:");
+        let value = "\"content\":\"{\\\"password\\\": \\\"swordfish\\\"}\"";
+        let changed = prompt.replacen("\"content\":\"Ask a helper what slug() does.\"", value, 1);
+        fs::write(&path, changed).unwrap();
+    }
+    let board = Board::serve(dir.path());
+    board.until_read();
+    let runs = board.json("/api/runs");
+    let keys = runs["runs"].as_array().unwrap().iter();
+    let mut keys = keys.map(|run| run["key"].as_str().unwrap());
+    let parent = keys.find(|key| !key.contains("subagents")).unwrap();
+    let at = format!("/runs/{}", parent.replace('/', "%2F"));
+    let text = |path: &str| board.get(&format!("{at}/{path}")).text().to_owned();
+    for form in ["html", "markdown"] {
+        let plain = text(&format!("export?as={form}&children=1&redact=0"));
+        assert!(plain.contains("Log in with swordfish"), "{plain}");
+        let redacted = text(&format!("export?as={form}&children=1"));
+        assert!(!redacted.contains("swordfish"), "{redacted}");
+        assert!(redacted.contains("Log in with"), "{redacted}");
+    }
+    let preview = text("share");
+    assert!(preview.contains("with 1 child run"), "{preview}");
+}

@@ -403,6 +403,19 @@ fn a_codex_interruption_names_the_user_if_it_is_recorded() {
     let user = aborted("interrupted", "Wall time: 0.5 seconds\naborted by user");
     let line = "Interrupted by the user · exec_command was cancelled";
     assert!(user.contains(line), "{user}");
+    // The output of a search has the same words.
+    let found = aborted(
+        "interrupted",
+        "aborted by user\nThe user interrupted\nOutput:\n",
+    );
+    assert!(found.contains("<span>Interrupted · "), "{found}");
+    let found = aborted(
+        "interrupted",
+        "a.py:3: aborted by user\nb.py:9: The user interrupted",
+    );
+    assert!(found.contains("<span>Interrupted</span>"), "{found}");
+    let other = aborted("replaced", "it was \"interrupted\"");
+    assert!(!other.contains("class=\"dv\""), "{other}");
     let nobody = aborted("interrupted", "Process exited with code 0\nOutput:\n");
     assert!(nobody.contains("<span>Interrupted</span>"), "{nobody}");
     let replaced = aborted("replaced", "Process exited with code 0\nOutput:\n");

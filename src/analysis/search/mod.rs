@@ -116,6 +116,11 @@ impl Needle {
         &self.text
     }
 
+    /// Returns the byte at which the text first occurs in `text`.
+    pub fn first_in(&self, text: &str) -> Option<usize> {
+        self.whole.find(text.as_bytes(), 0)
+    }
+
     /// Returns the lines of `block` that may contain the text, in order and without their line
     /// endings.
     pub fn candidates<'a>(&'a self, block: &'a [u8]) -> Candidates<'a> {

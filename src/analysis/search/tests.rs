@@ -214,3 +214,10 @@ fn hits_are_kept_run_by_run_up_to_a_number_and_all_are_counted() {
     }
     assert_eq!((tally.left_out.len(), tally.left_out_count), (2, 3));
 }
+
+#[test]
+fn a_text_is_found_in_another_one() {
+    let needle = Needle::new("Ab").unwrap();
+    assert_eq!(needle.first_in("éaB ab"), Some(2));
+    assert_eq!(needle.first_in("a b"), None);
+}

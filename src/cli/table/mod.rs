@@ -84,7 +84,7 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
     let maker = Maker {
         table: args.table,
         format: args.format,
-        query: self::query(query, look)?,
+        query: self::query("table", query, look)?,
         board: args.board.clone(),
         prices: args.settings.read()?.prices,
         now: look.now,

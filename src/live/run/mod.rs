@@ -23,7 +23,8 @@ use crate::model::{
     Delta, InFile, Index, Issue, IssueKind, Lines, MAX_LINE_BYTES, RunKey, Span, TraceFile,
 };
 use crate::trace::{
-    PIECE_BYTES, RedactedRun, RedactionPreview, RunDir, RunReader, Stamps, StampsHash, is_running,
+    PIECE_BYTES, RedactedRun, RedactionPreview, RunDir, RunReader, SharedSecrets, Stamps,
+    StampsHash, is_running,
 };
 
 /// A run that the board follows.
@@ -837,21 +838,31 @@ impl Run {
         }
     }
 
-    /// Creates a copy of the run without its secrets. It exists as long as the returned value
-    /// lives.
+    /// Adds the run's secrets to those of the runs that it's saved with.
+    ///
+    /// # Errors
+    /// Returns an error if the files can't be read.
+    pub fn add_secrets(&self, shared: &mut SharedSecrets) -> io::Result<()> {
+        shared.add(&self.dir)
+    }
+
+    /// Creates a copy of the run without its secrets and the `shared` ones. It exists as long as
+    /// the returned value lives.
     ///
     /// # Errors
     /// Returns an error if the files can't be read or the copy can't be written.
-    pub fn redacted(&self) -> io::Result<RedactedRun> {
-        RedactedRun::of(&self.dir)
+    pub fn redacted(&self, shared: &mut SharedSecrets) -> io::Result<RedactedRun> {
+        RedactedRun::with(&self.dir, shared)
     }
 
-    /// Returns what a redacted copy would blank in at most about `max` bytes of the run.
+    /// Returns what redacted copies would blank in at most about `max` bytes of the run and of
+    /// `others`, which may be saved with it.
     ///
     /// # Errors
-    /// Fails if the files can't be read.
-    pub fn redaction_preview(&self, max: u64) -> io::Result<RedactionPreview> {
-        RedactionPreview::of(&self.dir, max)
+    /// Fails if the files of this run can't be read.
+    pub fn redaction_preview(&self, others: &[&Self], max: u64) -> io::Result<RedactionPreview> {
+        let others: Vec<&RunDir> = others.iter().map(|run| &run.dir).collect();
+        RedactionPreview::of(&self.dir, &others, max)
     }
 
     /// Returns the summary of a redacted copy. Its name and path don't tell who wrote it either.

@@ -13,7 +13,6 @@ use jiff::tz::TimeZone;
 
 use crate::analysis::files::MAX_EDITS;
 use crate::analysis::format::{self, counted};
-use crate::analysis::query::{Clock, Query};
 use crate::page::answer::{html, json};
 use crate::page::app::AppState;
 use crate::page::blocking::blocking;
@@ -69,7 +68,7 @@ impl EditsPage {
 }
 
 async fn found(state: &AppState, params: &Params, limit: usize) -> Result<RecentEdits, WebError> {
-    let query = Query::parse_at(params.text("q"), &Clock::at(now(), &state.zone));
+    let query = state.query(params.text("q"));
     let (file, after) = (params.text("file").to_owned(), params.number("after")?);
     let (turn, library, known) = (
         state.walk().await?,

@@ -13,7 +13,7 @@ pub(crate) mod index;
 pub(crate) mod otlp;
 pub(crate) mod share;
 
-use std::cell::OnceCell;
+use std::cell::{OnceCell, RefCell};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -31,10 +31,10 @@ use jiff::tz::TimeZone;
 use crate::analysis::format;
 use crate::analysis::state::walk;
 use crate::analysis::summary::Summary;
-use crate::live::Run;
+use crate::live::{Run, SharedSecrets};
 use crate::model::json::Json;
-use crate::model::redact::{Blanked, MAX_SOUGHT};
-use crate::model::{RunKey, TraceFile};
+use crate::model::redact::{Blanked, MAX_SOUGHT, without_private};
+use crate::model::{Index, RunKey, TraceFile};
 use crate::page::app::AppState;
 use crate::page::error::{Answer, WebError};
 use crate::page::export::index::{INDEX_CHARS, IndexRow, index_rows};
@@ -72,6 +72,8 @@ const MAX_STATES: usize = 8_000_000;
 const MAX_VALUE: usize = 2_000;
 /// Limits the child runs that are written after the steps.
 const MAX_CHILDREN: usize = 50;
+/// What is written instead of a child run whose files can't be read.
+const AWAY: &str = "The files of this run aren't here.";
 /// Limits the child runs listed.
 const MAX_STARTED: usize = 500;
 
@@ -148,12 +150,17 @@ pub(crate) fn save_as(
             .get_or_init(|| related_runs(&state.library, &summary))
             .clone()
     };
+    let mut children = Child::held(&what.children);
+    let secrets = what
+        .redact
+        .then(|| secrets(run, &mut children))
+        .transpose()?
+        .map(RefCell::new);
     let saved = Saved {
-        run,
         zone: &state.zone,
-        redact: what.redact,
+        secrets: secrets.as_ref(),
     };
-    saved.pass(&related_runs, &mut |view, blanked| {
+    saved.pass(run, || run.shown(), &related_runs, &mut |view, blanked| {
         let picture = |recorded: &str| run.dir().read_asset(recorded).ok().map(|(_, bytes)| bytes);
         let export = match blanked {
             Some(blanked) => Export::redacted(what.cursor, blanked),
@@ -161,7 +168,9 @@ pub(crate) fn save_as(
         };
         let export = Export {
             only: what.only.clone(),
-            children: &what.children,
+            saved: Some(&saved),
+            children: &children,
+            chosen: what.children.len(),
             child_count: child_count(&related_runs()),
             ..export
         };
@@ -169,40 +178,111 @@ pub(crate) fn save_as(
     })
 }
 
-/// A run as it's saved: as recorded, or redacted.
-struct Saved<'a> {
-    run: &'a Run,
-    zone: &'a TimeZone,
-    redact: bool,
+/// Returns the secrets of the run and of the child runs that are saved with it.
+fn secrets(run: &Run, children: &mut [Child<'_>]) -> io::Result<SharedSecrets> {
+    let mut secrets = SharedSecrets::default();
+    if children.is_empty() {
+        // The copy of the run finds them.
+        return Ok(secrets);
+    }
+    run.add_secrets(&mut secrets)?;
+    for child in children {
+        let is_read = child.here().is_some() && child.run.add_secrets(&mut secrets).is_ok();
+        if !is_read {
+            child.files = None;
+        }
+    }
+    Ok(secrets)
 }
 
-/// Writes a view, with how much of it is redacted if redaction was requested.
+/// A child run that is written after the steps.
+struct Child<'a> {
+    run: &'a Run,
+    /// Keeps the files in place. `None` if they can't be read.
+    files: Option<Box<dyn Send>>,
+}
+
+impl<'a> Child<'a> {
+    /// Holds the files of the child runs that are written.
+    fn held(runs: &'a [Arc<Run>]) -> Vec<Self> {
+        let child = |run: &'a Arc<Run>| {
+            let files = run.hold().ok().filter(|_| !run.summary().partial);
+            Self {
+                run,
+                files: files.map(|files| Box::new(files) as Box<dyn Send>),
+            }
+        };
+        runs.iter().take(MAX_CHILDREN).map(child).collect()
+    }
+
+    /// Returns the run if its files are here.
+    fn here(&self) -> Option<&'a Run> {
+        self.files.as_ref().map(|_| self.run)
+    }
+}
+
+/// How runs are saved: as recorded, or redacted.
+struct Saved<'a> {
+    zone: &'a TimeZone,
+    /// The secrets of all runs in the file, if it's redacted.
+    secrets: Option<&'a RefCell<SharedSecrets>>,
+}
+
+/// Writes a view, with how much of the file is redacted if redaction was requested.
 type WriteView<'w> = dyn FnMut(&RunView<'_>, Option<Blanked>) -> io::Result<()> + 'w;
 
 impl Saved<'_> {
+    /// Passes on a run as it's saved. Its summary and its index are read only if it isn't redacted.
     fn pass(
         &self,
+        run: &Run,
+        shown: impl FnOnce() -> (Arc<Summary>, Arc<Index>),
         related_runs: &dyn Fn() -> Vec<RelatedRun>,
         write: &mut WriteView<'_>,
     ) -> io::Result<()> {
-        let (summary, index) = self.run.shown();
-        let view = RunView {
-            summary: &summary,
-            index: &index,
-            lines: self.run,
+        let view = |summary, index, lines| RunView {
+            summary,
+            index,
+            lines,
             now: now(),
             stale: None,
-            related_runs,
+            related_runs: &Vec::new,
             zone: self.zone,
             editor: None,
         };
-        if !self.redact {
-            return write(&view, None);
+        if let Some(secrets) = self.secrets {
+            let copy = run.redacted(&mut secrets.borrow_mut())?;
+            let summary = run.summary_of_copy(&copy);
+            // The names of related runs aren't redacted.
+            return write(&view(&summary, copy.index(), &copy), Some(copy.blanked()));
         }
-        let copy = self.run.redacted()?;
-        let summary = self.run.summary_of_copy(&copy);
-        let view = view.of_copy(&summary, copy.index(), &copy);
-        write(&view, Some(copy.blanked()))
+        let (summary, index) = shown();
+        let view = RunView {
+            related_runs,
+            ..view(&summary, &index, run)
+        };
+        write(&view, None)
+    }
+
+    /// Passes on a child run as it's saved. It doesn't stay open.
+    fn pass_child(
+        &self,
+        child: &Child<'_>,
+        write: &mut dyn FnMut(&RunView<'_>) -> io::Result<()>,
+    ) -> io::Result<()> {
+        let shown = || (child.run.summary(), child.run.index_once());
+        self.pass(child.run, shown, &Vec::new, &mut |view, _| write(view))
+    }
+
+    /// Returns the name of a child run.
+    fn name(&self, child: &Child<'_>) -> String {
+        let key = child.run.key();
+        match self.secrets {
+            Some(_) => RunKey::new(&without_private(key.as_str()))
+                .name()
+                .to_owned(),
+            None => key.name().to_owned(),
+        }
     }
 }
 
@@ -232,8 +312,12 @@ pub(crate) struct Export<'a> {
     only: Option<Range<usize>>,
     /// Reads the picture at a recorded path.
     picture: &'a dyn Fn(&str) -> Option<Vec<u8>>,
-    /// The child runs to write after the steps, and how many there are in all.
-    children: &'a [Arc<Run>],
+    /// How child runs are saved.
+    saved: Option<&'a Saved<'a>>,
+    /// The child runs to write after the steps.
+    children: &'a [Child<'a>],
+    /// How many were chosen, and how many there are in all.
+    chosen: usize,
     child_count: usize,
 }
 
@@ -248,7 +332,9 @@ impl<'a> Export<'a> {
             redacted: None,
             only: None,
             picture,
+            saved: None,
             children: &[],
+            chosen: 0,
             child_count: 0,
         }
     }
@@ -260,23 +346,11 @@ impl<'a> Export<'a> {
             redacted: Some(blanked),
             only: None,
             picture: &|_| None,
+            saved: None,
             children: &[],
+            chosen: 0,
             child_count: 0,
         }
-    }
-
-    /// Passes each child run as it's saved, with its number from 1.
-    fn each_child(
-        &self,
-        zone: &TimeZone,
-        write: &mut dyn FnMut(usize, &RunView<'_>) -> io::Result<()>,
-    ) -> io::Result<()> {
-        let redact = self.redacted.is_some();
-        for (at, run) in self.children.iter().take(MAX_CHILDREN).enumerate() {
-            let saved = Saved { run, zone, redact };
-            saved.pass(&Vec::new, &mut |view, _| write(at + 1, view))?;
-        }
-        Ok(())
     }
 }
 
@@ -313,6 +387,10 @@ struct ExportHead<'a> {
 #[derive(Debug, Clone, Template)]
 #[template(path = "export/export_step.html")]
 struct ExportStep {
+    /// `xstep`, or `xkid` for a step of a child run. The replay has only those of the run itself.
+    class: &'static str,
+    /// What its id begins with.
+    prefix: String,
     step_view: StepView,
     /// The phase classes of its events, in order, separated by spaces.
     phases: String,
@@ -373,21 +451,12 @@ pub(crate) fn write_export(
         if !full {
             put_pictures_in(view, &mut step_view, export, &mut pictures);
         }
-        let call = view
-            .index
-            .steps()
-            .get(n)
-            .map(|step| step.call.to_string())
-            .unwrap_or_default();
-        let left_out = if full {
-            format!("{call} (size limit reached, the rest of this step is omitted)")
-        } else {
-            String::new()
-        };
         let step = ExportStep {
+            class: "xstep",
+            prefix: String::new(),
             step_view,
             phases: phases(view, n),
-            left_out: left_out.into(),
+            left_out: left_out(view, n, full),
         };
         let redacted = export.redacted.is_some();
         let mut picture = |address: &str| in_value(view, address, redacted, &mut pictures);
@@ -398,11 +467,23 @@ pub(crate) fn write_export(
             Err(String::new())
         })?;
     }
-    export.each_child(view.zone, &mut |k, child| {
-        written += write_child(child, k, written > MAX_TEXT, out)?;
-        Ok(())
-    })?;
+    if let Some(saved) = export.saved {
+        for (k, child) in (1..).zip(export.children) {
+            let left = MAX_TEXT.saturating_sub(written);
+            written += write_child(saved, child, k, left, out)?;
+        }
+    }
     write_end(out, &states(view, &steps), &nonce)
+}
+
+/// Returns the text that replaces a step's sections if the file is full.
+fn left_out(view: &RunView<'_>, n: usize, is_full: bool) -> Line {
+    let step = view.index.steps().get(n).filter(|_| is_full);
+    let words =
+        |call: &str| format!("{call} (size limit reached, the rest of this step is omitted)");
+    step.map(|step| words(&step.call))
+        .unwrap_or_default()
+        .into()
 }
 
 /// A child run in the file, `#child-{k}`, before its steps.
@@ -411,18 +492,52 @@ pub(crate) fn write_export(
 struct ExportChild<'a> {
     k: usize,
     name: &'a str,
+    /// The verdict, the task and the number of steps. Empty if the run isn't read.
     sentence: &'a str,
     task: &'a str,
-    steps: usize,
-    /// The text that replaces the steps once the file is full. Empty otherwise.
+    steps: String,
+    /// Why the steps aren't in the file, or empty.
     left_out: &'static str,
 }
 
-/// Writes a child run as a section. Returns the bytes written.
+/// Writes a child run as a section, in about `left` bytes. Returns the bytes written.
 fn write_child(
+    saved: &Saved<'_>,
+    child: &Child<'_>,
+    k: usize,
+    left: usize,
+    out: &mut dyn Write,
+) -> io::Result<usize> {
+    let left_out = match (&child.files, left) {
+        (None, _) => AWAY,
+        // A redacted copy of the run would be made in vain.
+        (_, 0) => "Size limit reached, this run is omitted.",
+        _ => {
+            let mut written = 0;
+            saved.pass_child(child, &mut |view| {
+                written = write_child_steps(view, k, left, out)?;
+                Ok(())
+            })?;
+            return Ok(written);
+        }
+    };
+    let head = ExportChild {
+        k,
+        name: &saved.name(child),
+        sentence: "",
+        task: "",
+        steps: String::new(),
+        left_out,
+    };
+    let html = head.render().map_err(io::Error::other)?;
+    write!(out, "{html}</section>\n")?;
+    Ok(html.len())
+}
+
+fn write_child_steps(
     view: &RunView<'_>,
     k: usize,
-    is_full: bool,
+    left: usize,
     out: &mut dyn Write,
 ) -> io::Result<usize> {
     let total = view.index.steps().len();
@@ -438,37 +553,24 @@ fn write_child(
         name: view.summary.key.name(),
         sentence: &view.summary.verdict.sentence,
         task: view.summary.task.as_deref().unwrap_or_default(),
-        steps: total,
-        left_out: match is_full {
-            true => "Size limit reached, the steps of this run are omitted.",
-            false => "",
-        },
+        steps: format::counted(total, "step"),
+        left_out: "",
     };
     let mut written = write_part(out, &head, &links, &mut picture)?;
-    let steps = if is_full { 0 } else { total };
-    for n in 0..steps {
+    for n in 0..total {
         let mut step_view = step_view(view, n, StepPlace::Alone).unwrap_or_default();
         for asset in &mut step_view.assets {
             asset.href = None;
             asset.note = "omitted: images of child runs".into();
         }
         let step = ExportStep {
+            class: "xkid",
+            prefix: links.prefix.clone(),
             step_view,
             phases: String::new(),
-            left_out: Line::default(),
+            left_out: left_out(view, n, written > left),
         };
-        let html = in_place(&prepared(&step, &links)?, &links.run, &mut picture);
-        // The replay has only the steps of the parent run.
-        let html = html.replacen(
-            "<section class=\"xstep stepview\" id=\"",
-            &format!("<section class=\"xkid stepview\" id=\"{}", links.prefix),
-            1,
-        );
-        out.write_all(html.as_bytes())?;
-        written += html.len();
-        if written > MAX_TEXT {
-            break;
-        }
+        written += write_part(out, &step, &links, &mut picture)?;
     }
     out.write_all(b"</section>\n")?;
     Ok(written)
@@ -499,11 +601,20 @@ pub(crate) fn write_markdown(
     let rows = index_rows(view, steps.start..steps.end.min(total));
     markdown::write_about(out, &rows, &notes)?;
     markdown::write(out, view, export.only.clone())?;
-    let count = export.children.len();
-    export.each_child(view.zone, &mut |k, child| {
-        writeln!(out, "\n---\n\nChild run {k} of {count}\n")?;
-        markdown::write(out, child, None)
-    })
+    let Some(saved) = export.saved else {
+        return Ok(());
+    };
+    for (k, child) in (1..).zip(export.children) {
+        writeln!(out, "\n---\n\nChild run {k} of {}\n", export.chosen)?;
+        match child.files {
+            Some(_) => saved.pass_child(child, &mut |view| markdown::write(out, view, None))?,
+            None => {
+                let name = saved.name(child);
+                writeln!(out, "{}: {AWAY}", markdown::escape(&name))?;
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Lists the child runs: the name, the step if the timestamps show it, and the outcome.
@@ -537,7 +648,7 @@ fn page_notes(view: &RunView<'_>, export: &Export<'_>) -> Vec<String> {
 
 /// States which child runs the file contains, if there are any.
 fn child_note(view: &RunView<'_>, export: &Export<'_>) -> Option<String> {
-    let (all, written) = (export.child_count, export.children.len());
+    let (all, written) = (export.child_count, export.chosen);
     let counted = |count: usize| format::counted(count, "child run");
     if written > MAX_CHILDREN {
         return Some(format!(
@@ -1041,6 +1152,31 @@ mod tests {
             named,
             r#"<a href="/x"><span class="odd">omitted</span> </a> <img src="data:image/png;base64,AA" alt="B">"#
         );
+    }
+
+    #[test]
+    fn a_child_run_says_which_steps_had_no_room() {
+        let line = |n: usize| format!("{{\"step_id\": {n}}}");
+        let run = crate::page::tests::Recorded::steps((0..5).map(line));
+        let written = |left: usize| {
+            let mut out = Vec::new();
+            let count = write_child_steps(&run.view(), 2, left, &mut out).unwrap();
+            let html = String::from_utf8(out).unwrap();
+            assert_eq!(count + "</section>\n".len(), html.len());
+            assert!(html.contains("id=\"child-2\"") && !html.contains("xstep"));
+            for n in 0..5 {
+                let id = format!("<section class=\"xkid stepview\" id=\"child-2-step-{n}\"");
+                assert_eq!(html.matches(&id).count(), 1, "{html}");
+            }
+            let omitted = html.matches("the rest of this step is omitted").count();
+            let written = html.matches("<h4>Decision</h4>").count();
+            assert_eq!(written + omitted, 5, "{html}");
+            (omitted, count)
+        };
+        let (omitted, whole) = written(MAX_TEXT);
+        assert_eq!(omitted, 0);
+        assert_eq!(written(1).0, 5);
+        assert!((1..5).contains(&written(whole / 2).0));
     }
 
     #[test]

@@ -19,7 +19,7 @@ use crate::page::answer::html;
 use crate::page::app::AppState;
 use crate::page::blocking::blocking;
 use crate::page::error::{Answer, WebError};
-use crate::page::export::{Export, Saving, atif, file_name, otlp, save_as, write_export};
+use crate::page::export::{Child, Export, Saving, atif, file_name, otlp, save_as, write_export};
 use crate::page::extract::{RunParam, no_such_step};
 use crate::page::params::Params;
 use crate::page::part::href;
@@ -33,9 +33,9 @@ use crate::page::shell::{Shell, now};
 const MAX_PREVIEW: u64 = 64 << 20;
 /// Limits the bytes that are counted of a file.
 const MAX_COUNTED: usize = 8 << 20;
-/// Limits the steps and events of a run whose size is counted in the formats that are written in one
-/// piece.
+/// Limits the steps and events, and the bytes, of a run whose size as a file is counted.
 const MAX_RECORDS: usize = 20_000;
+const MAX_BYTES: u64 = 16 << 20;
 /// Limits the characters of the run's title below the heading.
 const TITLE_CHARS: usize = 120;
 
@@ -66,7 +66,11 @@ pub(crate) async fn page(
     };
     let page = blocking(move || {
         let _turn = turn;
-        let preview = run.redaction_preview(MAX_PREVIEW);
+        // Any of the child runs may be saved in the same file.
+        let children = children(&state, &run, None);
+        let held = Child::held(&children);
+        let others: Vec<&Run> = held.iter().filter_map(Child::here).collect();
+        let preview = run.redaction_preview(&others, MAX_PREVIEW);
         let preview = preview.map_err(|error| WebError::fault(&error))?;
         let (summary, index) = run.shown();
         let found = OnceCell::new();
@@ -98,7 +102,7 @@ pub(crate) async fn page(
                 .into(),
             form: ShareForm::new(&view, step)
                 .checked(Check::new(&preview, MAX_PREVIEW))
-                .sized(sizes(&view)),
+                .sized(sizes(&view, run.dir().bytes())),
         })
     });
     html(&page.await.flatten()?)
@@ -266,14 +270,13 @@ impl Write for Counter {
 }
 
 /// Returns the approximate size of the file in each format, without pictures. Empty if it can't be
-/// saved in a format, or if the run is too large to try it.
-fn sizes(view: &RunView<'_>) -> Sizes {
-    let is_short = view.index.step_count() + view.index.event_count() <= MAX_RECORDS;
+/// saved in a format, or if the run, which has `bytes`, is too large to try it.
+fn sizes(view: &RunView<'_>, bytes: u64) -> Sizes {
+    let records = view.index.step_count() + view.index.event_count();
+    if records > MAX_RECORDS || bytes > MAX_BYTES {
+        return Sizes::default();
+    }
     let size = |form: As| {
-        let is_streamed = matches!(form, As::Html | As::Markdown);
-        if !is_short && !is_streamed {
-            return String::new();
-        }
         let mut counter = Counter::default();
         let written = write_as(form, view, &Export::whole(None, &|_| None), &mut counter);
         match written {
@@ -289,5 +292,25 @@ fn sizes(view: &RunView<'_>) -> Sizes {
         markdown: size(As::Markdown).into(),
         atif: size(As::Atif).into(),
         otlp: size(As::Otlp).into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_size_of_a_large_run_isnt_counted() {
+        let run = crate::page::tests::Recorded::steps(["{\"step_id\": 0}".to_owned()]);
+        let all = |bytes: u64| {
+            let sizes = sizes(&run.view(), bytes);
+            [sizes.html, sizes.markdown, sizes.atif].map(|size| size.is_empty())
+        };
+        assert_eq!(all(MAX_BYTES), [false; 3]);
+        assert_eq!(all(MAX_BYTES + 1), [true; 3]);
+        let lines = (0..=MAX_RECORDS).map(|n| format!("{{\"step_id\": {n}}}"));
+        let run = crate::page::tests::Recorded::steps(lines);
+        let sizes = sizes(&run.view(), 0);
+        assert!(sizes.html.is_empty() && sizes.atif.is_empty());
     }
 }

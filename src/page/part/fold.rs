@@ -8,6 +8,7 @@ use askama::Template;
 use askama::filters::HtmlSafe;
 
 use crate::analysis::format;
+use crate::analysis::search::Needle;
 use crate::model::path::relative;
 use crate::model::telling::{Tells, telling_line};
 use crate::page::part::highlight;
@@ -94,8 +95,8 @@ pub(crate) struct Fold {
     is_brief: bool,
     /// The directory that paths of edits are relative to. May be empty.
     project: String,
-    /// The text that the page was searched for, in lower case. Empty for none.
-    wanted: String,
+    /// The text that the page was searched for.
+    wanted: Option<Needle>,
 }
 
 /// Pictures inside values that one page shows. Further ones are only named.
@@ -110,7 +111,7 @@ impl Fold {
             pictures: PICTURES,
             is_brief: false,
             project: String::new(),
-            wanted: String::new(),
+            wanted: None,
         }
     }
 
@@ -136,7 +137,7 @@ impl Fold {
     #[must_use]
     pub(crate) fn finding(self, text: &str) -> Self {
         Self {
-            wanted: text.to_ascii_lowercase(),
+            wanted: Needle::new(text).ok(),
             ..self
         }
     }
@@ -336,17 +337,15 @@ impl Fold {
         let room = if self.is_brief { BRIEF } else { SHORT };
         let lines = if self.is_brief { BRIEF_LINES } else { LINES };
         let is_short = text.len() <= room || text.len() > MAX_SEARCHED;
-        if self.wanted.is_empty() || is_short || self.is_full() {
+        if is_short || self.is_full() {
             return None;
         }
+        let wanted = self.wanted.as_ref()?;
         let href = self.links.part(pointer, 1)?;
         let plain = Plain::of(text);
         let plain = plain.as_ref().map_or(text, |plain| &plain.text).trim_end();
-        let at = memchr::memmem::find(
-            plain.to_ascii_lowercase().as_bytes(),
-            self.wanted.as_bytes(),
-        )?;
-        let is_shown = at + self.wanted.len() <= head_len(plain, room, lines);
+        let at = wanted.first_in(plain)?;
+        let is_shown = at + wanted.text().len() <= head_len(plain, room, lines);
         (!is_shown).then(|| self.around(plain, at, (room, lines), text.len(), href))
     }
 
@@ -660,8 +659,13 @@ mod tests {
         assert!(folded.shown.contains("line 500\n"), "{}", folded.shown);
         assert_eq!(folded.shown.lines().count(), BRIEF_LINES + 2);
         assert!(matches!(folded.more, More::Elsewhere { .. }));
-        // The beginning shows this one, and no line this one.
-        for wanted in ["line 2", "none", ""] {
+        // Letters before the place may be longer than a byte, or in capitals.
+        let wide = text.replace("line", "ÉİLine");
+        let folded = Fold::brief(links()).finding("lINE 500").text(&wide, "/a");
+        assert!(folded.shown.contains("ÉİLine 500\n"), "{}", folded.shown);
+        // The beginning shows this one, no line this one, and nobody can search for the others.
+        let long = "line 500\n".repeat(200);
+        for wanted in ["line 2", "none", "", &long] {
             let folded = Fold::brief(links()).finding(wanted).text(&text, "/a");
             assert!(folded.shown.starts_with("line 0\n"), "{wanted}");
         }

@@ -138,12 +138,15 @@ impl Check {
         };
         Self {
             rows: found.blanked.each().map(row).collect(),
-            total: match (
-                found.is_whole,
-                format::counted(found.blanked.found(), "value"),
-            ) {
-                (true, total) => total,
-                (false, total) => format!("{total} in the first {}", format::bytes(max)),
+            total: {
+                let mut total = format::counted(found.blanked.found(), "value");
+                if found.runs > 1 {
+                    total += &format!(" with {}", format::counted(found.runs - 1, "child run"));
+                }
+                if !found.is_whole {
+                    total += &format!(" in the first {}", format::bytes(max));
+                }
+                total
             },
             preview: preview.into_iter().take(PREVIEW).map(change).collect(),
         }
@@ -200,10 +203,18 @@ mod tests {
             blanked: Blanked::default(),
             samples: samples.to_vec(),
             is_whole: true,
+            runs: 1,
         };
         let check = Check::new(&preview, 0);
         assert_eq!(check.total, "0 values");
         let shown: Vec<&str> = check.preview.iter().map(|one| one.value.as_str()).collect();
         assert_eq!(shown, ["/home/a", "a@b.org", "/home/b"]);
+        let preview = RedactionPreview {
+            is_whole: false,
+            runs: 3,
+            ..preview
+        };
+        let total = Check::new(&preview, 1 << 20).total;
+        assert!(total.starts_with("0 values with 2 child runs in the first "));
     }
 }

@@ -113,14 +113,9 @@ impl ToolLine {
 }
 
 impl ToolLine {
-    /// Returns whether the call gave a child run its task.
-    pub(crate) fn has_asked(&self, task: &str) -> bool {
-        // A summary has the beginning of a task.
-        let task = task.trim_end_matches('…').trim();
-        let asked = self.pair.asks.as_deref().unwrap_or_default();
-        !asked.is_empty()
-            && !task.is_empty()
-            && (task.starts_with(asked) || asked.starts_with(task))
+    /// Returns how many bytes of a child run's task the call gave it. `None` if it gave another one.
+    pub(crate) fn asked(&self, task: &str) -> Option<usize> {
+        same_task(self.pair.asks.as_deref().unwrap_or_default(), task)
     }
 
     /// Returns the main argument for a narrow list. Of a file that the call reads or edits, that's
@@ -133,6 +128,20 @@ impl ToolLine {
             _ => object,
         }
     }
+}
+
+/// Compares two tasks, of which each may be truncated and then ends with an ellipsis. Returns how many
+/// bytes they share if they are the same.
+fn same_task(one: &str, other: &str) -> Option<usize> {
+    let parts = |text| match str::strip_suffix(text, "…") {
+        Some(start) => (start.trim(), true),
+        None => (text.trim(), false),
+    };
+    let mut tasks = [parts(one), parts(other)];
+    tasks.sort_by_key(|(text, _)| text.len());
+    let [(short, is_cut), (long, _)] = tasks;
+    let is_same = short == long || is_cut && long.starts_with(short);
+    (!short.is_empty() && is_same).then_some(short.len())
 }
 
 /// Removes the name of a tool from the beginning of its command. A shell may run a script with its own
@@ -181,7 +190,32 @@ fn relative_in_text(text: &str, project: &str) -> Line {
 
 #[cfg(test)]
 mod tests {
-    use super::{relative_in_text, without_name};
+    use super::{relative_in_text, same_task, without_name};
+
+    #[test]
+    fn a_task_is_the_same_if_nothing_but_its_end_is_missing() {
+        for (one, other, same) in [
+            ("fix the parser", "fix the parser", Some(14)),
+            ("fix the parser ", "fix the parser", Some(14)),
+            ("fix the…", "fix the parser", Some(7)),
+            ("fix the parser of…", "fix the…", Some(7)),
+            // A search for the first word gave no task.
+            ("fix", "fix the parser", None),
+            ("fix", "fix the…", None),
+            ("fix it…", "fix the parser", None),
+            // Many tasks begin like others.
+            (
+                &format!("{}a", "x".repeat(400)),
+                &format!("{}b", "x".repeat(400)),
+                None,
+            ),
+            ("…", "fix", None),
+            ("", "", None),
+        ] {
+            assert_eq!(same_task(one, other), same, "{one} {other}");
+            assert_eq!(same_task(other, one), same, "{other} {one}");
+        }
+    }
 
     #[test]
     fn a_tool_that_is_a_command_is_named_once() {

@@ -13,6 +13,7 @@ use crate::analysis::files::{
 };
 use crate::analysis::format::{count, counted};
 use crate::analysis::patch::{Sign, marked};
+use crate::live::EditorFile;
 use crate::model::TraceFile;
 use crate::model::path::relative;
 use crate::page::part::edit::{EditPart, EditRow, FileEdit, Sides};
@@ -483,7 +484,8 @@ impl Base<'_> {
         let fold = &mut Fold::brief(ValueLinks::default());
         fold.set_project(self.project);
         let path = address(entry);
-        let (rows, shown, total) = self.rows(net, entry.path, line);
+        let editor = self.view.in_editor(path);
+        let (rows, shown, total) = self.rows(net, entry.path, editor.as_ref(), line);
         let earlier = line.min(total);
         let link = |label: String, line: usize| Link::new(label, self.at(path, after, line));
         let left = total.saturating_sub(earlier + shown);
@@ -503,7 +505,7 @@ impl Base<'_> {
         };
         Chosen {
             path: entry.path.into(),
-            editor: self.view.in_editor(path, None),
+            editor: editor.map(|file| file.at(None)),
             lines: counts(entry, Some(net)),
             words: entry
                 .file
@@ -652,7 +654,13 @@ impl Base<'_> {
     }
 
     /// Formats the lines of a net change from index `from`. Also returns how many are shown, and how many there are.
-    fn rows(&self, net: &Net, path: &str, from: usize) -> (Vec<NetRow>, usize, usize) {
+    fn rows(
+        &self,
+        net: &Net,
+        path: &str,
+        editor: Option<&EditorFile<'_>>,
+        from: usize,
+    ) -> (Vec<NetRow>, usize, usize) {
         let total = net.hunks.iter().map(|hunk| hunk.lines.len()).sum();
         let (mut rows, mut skip, mut left, mut spans) = (Vec::new(), from, LINES, SPANS);
         let mut sides = Sides::of(path);
@@ -665,7 +673,7 @@ impl Base<'_> {
             sides.skip();
             rows.push(NetRow::Hunk(
                 position(hunk),
-                self.line_in_editor(path, hunk),
+                editor.and_then(|file| line_in_editor(file, hunk)),
             ));
             let lines: Vec<(Sign, &str)> = hunk
                 .lines
@@ -717,14 +725,6 @@ impl Base<'_> {
         }
         let shown = LINES - left;
         (rows, shown, total)
-    }
-
-    /// Returns the address that opens the first changed line of a hunk in the editor. A line that is
-    /// gone has the number of the one after it.
-    fn line_in_editor(&self, path: &str, hunk: &NetHunk) -> Option<String> {
-        let before = hunk.lines.iter().take_while(|line| line.sign == Sign::Same);
-        let line = hunk.new?.saturating_add(before.count());
-        self.view.in_editor(path, Some(line))
     }
 
     /// Reads the edits of a file from index `first`, out of the lines of their steps.
@@ -779,6 +779,13 @@ fn elements(row: &EditRow) -> usize {
             1 + parts.iter().map(elements).sum::<usize>()
         }
     }
+}
+
+/// Returns the address that opens the first changed line of a hunk in the editor. A line that is gone
+/// has the number of the one after it.
+fn line_in_editor(file: &EditorFile<'_>, hunk: &NetHunk) -> Option<String> {
+    let before = hunk.lines.iter().take_while(|line| line.sign == Sign::Same);
+    Some(file.at(Some(hunk.new?.saturating_add(before.count()))))
 }
 
 /// Returns the path that an address names a file by.

@@ -193,6 +193,8 @@ struct Shown {
     open: Option<usize>,
     /// The file whose edits the files tab shows.
     file: String,
+    /// The text that the transcript is searched for.
+    find: String,
 }
 
 impl Shown {
@@ -218,6 +220,7 @@ impl Shown {
             key: text("key"),
             open,
             file: text("file"),
+            find: text("find"),
         }
     }
 
@@ -284,6 +287,7 @@ impl Shown {
             ("open", &open),
             ("steps", &steps),
             ("rows", &rows),
+            ("find", &self.find),
             ("ended", ended(view)),
             ("since", &revision.to_string()),
         ];
@@ -331,15 +335,16 @@ pub(crate) async fn page(
         return started(&state, &run, child.summary().started).await;
     }
     let shell = shell(&state, &run);
-    let find = params.text("find").to_owned();
     let found_in = Arc::clone(&run);
-    let turn = if shown.tab == "files" || shown.tab == "transcript" && !find.is_empty() {
+    let turn = if shown.tab == "files" || shown.tab == "transcript" && !shown.find.is_empty() {
         Some(state.walk().await?)
     } else {
         None
     };
     let lists = Arc::clone(&state.lists);
-    with_view(&state, &run, move |view| {
+    let request = Arc::new(());
+    let asked = Arc::downgrade(&request);
+    let page = with_view(&state, &run, move |view| {
         let _turn = turn;
         let total = view.index.steps().len();
         let (mut at_end, mut held, mut reads) = (after.is_none(), None, step);
@@ -363,7 +368,7 @@ pub(crate) async fn page(
                     (None, None) if view.is_alive() => Place::Before(total),
                     (None, None) => Place::From(0),
                 };
-                let find = Find::new(&found_in, view, &find);
+                let find = Find::new(&found_in, view, &shown.find, &asked);
                 let place = match find.first() {
                     Some(n) if step.is_none() && before.is_none() => Place::From(n),
                     _ => place,
@@ -420,8 +425,10 @@ pub(crate) async fn page(
             },
             content,
         })
-    })
-    .await
+    });
+    let page = page.await;
+    drop(request);
+    page
 }
 
 /// Redirects to the step that was in progress at a time, or to the run if no step is known for that
@@ -487,7 +494,7 @@ pub(crate) async fn pulse(
                 // Only a page that holds the end gets new steps.
                 let part = held
                     .filter(|held| held.end >= known)
-                    .map(|_| TranscriptPart::new(view, Place::Before(total), ""));
+                    .map(|_| TranscriptPart::new(view, Place::Before(total), &shown.find));
                 let at = match held {
                     Some(held) if held.end < known => held.first,
                     _ => total.saturating_sub(1),
@@ -649,12 +656,16 @@ pub(crate) async fn transcript_found(
     let find = params.text("find").to_owned();
     let found_in = Arc::clone(&run);
     let turn = state.walk().await?;
-    with_view(&state, &run, move |view| {
+    let request = Arc::new(());
+    let asked = Arc::downgrade(&request);
+    let found = with_view(&state, &run, move |view| {
         let _turn = turn;
-        let find = Find::new(&found_in, view, &find);
+        let find = Find::new(&found_in, view, &find, &asked);
         html(&Found::new(view, &find, first))
-    })
-    .await
+    });
+    let found = found.await;
+    drop(request);
+    found
 }
 
 /// `GET /runs/{key}/transcript.md`: the run as Markdown, or only the steps `from..until`.

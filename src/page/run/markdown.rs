@@ -329,7 +329,7 @@ fn code(text: &str) -> String {
 }
 
 /// Escapes text from a trace so that none of it is markup or a link.
-fn escape(text: &str) -> String {
+pub(crate) fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let text = visible(text);
     let mut letters = text.chars().peekable();

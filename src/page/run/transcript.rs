@@ -4,9 +4,10 @@
 //! A page holds a part of the steps, however long the run. `transcript.js` requests the part around
 //! the visible steps when they scroll into view; without scripts, links lead to the next part.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeSet, VecDeque};
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use askama::Template;
 use askama::filters::HtmlSafe;
@@ -76,8 +77,9 @@ pub(crate) struct Find {
 }
 
 impl Find {
-    /// Searches the run for a text. An empty text finds nothing.
-    pub(crate) fn new(run: &Run, view: &RunView<'_>, text: &str) -> Self {
+    /// Searches the run for a text. An empty text finds nothing. The search ends when `request` is
+    /// gone, because nobody waits for it then.
+    pub(crate) fn new(run: &Run, view: &RunView<'_>, text: &str, request: &Weak<()>) -> Self {
         let mut find = Self {
             text: text.to_owned(),
             ..Self::default()
@@ -94,6 +96,7 @@ impl Find {
         };
         let mut found = FoundSteps {
             view,
+            request,
             steps: BTreeSet::new(),
             left_out: 0,
         };
@@ -145,13 +148,14 @@ impl Find {
 /// Collects the steps of lines that contain a text.
 struct FoundSteps<'a> {
     view: &'a RunView<'a>,
+    request: &'a Weak<()>,
     steps: BTreeSet<usize>,
     left_out: usize,
 }
 
 impl HitSink for FoundSteps<'_> {
     fn read(&mut self, _: u64) -> bool {
-        true
+        self.request.strong_count() > 0
     }
 
     fn found(&mut self, found: LineMatch) -> bool {
@@ -797,10 +801,12 @@ impl<'a> Writer<'a> {
         let mut started = Vec::new();
         for child in started_by(&self.children, n) {
             let task = child.task.as_deref().unwrap_or_default();
+            let asked = tools
+                .iter_mut()
+                .filter_map(|tool| Some((tool.asked(task)?, tool)));
             // Two calls may give the same task.
-            let asked = tools.iter_mut().filter(|tool| tool.has_asked(task));
-            match asked.min_by_key(|tool| tool.started.len()) {
-                Some(tool) => tool.started.push(card(child)),
+            match asked.min_by_key(|(len, tool)| (Reverse(*len), tool.started.len())) {
+                Some((_, tool)) => tool.started.push(card(child)),
                 None => started.push(card(child)),
             }
         }

@@ -3,6 +3,7 @@
 //!
 //! All numbers come from memory, because every keystroke requests them.
 
+use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -13,14 +14,12 @@ use serde::Serialize;
 use crate::analysis::columns::{COLUMNS, Column, Kind};
 use crate::analysis::format;
 use crate::analysis::query::{CalendarField, Clock, Needle, Query};
-use crate::analysis::select::by_frequency;
 use crate::analysis::summary::Summary;
 use crate::page::answer::json;
 use crate::page::app::AppState;
 use crate::page::blocking::blocking;
 use crate::page::error::Answer;
 use crate::page::params::Params;
-use crate::page::shell::now;
 
 /// Completions, at most.
 const MAX_ITEMS: usize = 12;
@@ -28,6 +27,10 @@ const MAX_ITEMS: usize = 12;
 const MAX_TYPED: usize = 2_000;
 /// Longer values aren't offered; characters.
 const MAX_VALUE: usize = 80;
+/// Different values that are counted, at most. Each run may have its own.
+const MAX_VALUES: usize = 5_000;
+/// Spellings of a value that are told apart, at most.
+const MAX_SPELLINGS: usize = 8;
 /// The dates that are offered.
 const DATES: [(&str, &str); 5] = [
     ("today", "since midnight"),
@@ -52,6 +55,8 @@ pub(crate) struct Completions {
     items: Vec<Completion>,
     /// The number of further completions.
     more: usize,
+    /// Whether there are even more values, which weren't counted because there are too many.
+    more_uncounted: bool,
 }
 
 #[derive(Debug, PartialEq, Eq, Serialize, JsonSchema)]
@@ -70,8 +75,10 @@ pub(crate) async fn api(State(state): State<AppState>, params: Params) -> Answer
     if typed.chars().count() + rest.chars().count() > MAX_TYPED {
         return json(&Completions::default());
     }
-    let clock = Clock::at(now(), &state.zone);
+    let clock = state.clock();
+    let turn = state.walk().await?;
     let found = blocking(move || {
+        let _turn = turn;
         let token = Token::at(&typed, &rest);
         let others = Query::parse_at(&format!("{} {}", token.before, token.after), &clock);
         let (runs, _) = state.library.listed(others.asks_for_copies());
@@ -214,6 +221,7 @@ fn of_calendar(
         replaces_after: String::new(),
         items,
         more,
+        more_uncounted: false,
     }
 }
 
@@ -228,6 +236,7 @@ fn fields(typed: &str, runs: &[Arc<Summary>]) -> Completions {
     matching.sort_by_key(|field| sign(field) == ">");
     let of_calendar = CalendarField::ALL.into_iter();
     let of_calendar = of_calendar.filter(|field| field.name().starts_with(&typed));
+    let all = matching.len() + of_calendar.clone().count();
     let of_calendar = of_calendar.map(|field| Completion {
         text: format!("{}:", field.name()),
         about: field.about().to_owned(),
@@ -238,11 +247,11 @@ fn fields(typed: &str, runs: &[Arc<Summary>]) -> Completions {
         about: about(field),
         count: runs.iter().filter(|run| field.is_recorded(run)).count(),
     });
-    let all = matching.len() + of_calendar.clone().count();
     Completions {
         heading: "Fields".to_owned(),
         items: columns.chain(of_calendar).take(MAX_ITEMS).collect(),
         more: all.saturating_sub(MAX_ITEMS),
+        more_uncounted: false,
         replaces: typed,
         replaces_after: String::new(),
     }
@@ -276,8 +285,13 @@ fn values(
     clock: &Clock,
 ) -> Completions {
     let start = typed.trim_matches('"');
+    let mut more_uncounted = false;
     let mut found: Vec<Completion> = match field.kind {
-        Kind::Word(_) | Kind::Text(_) | Kind::List(_) => words(field, start, runs),
+        Kind::Word(_) | Kind::Text(_) | Kind::List(_) => {
+            let counted = Words::of(field, start, runs);
+            more_uncounted = counted.is_full;
+            counted.completions(start)
+        }
         Kind::Flag(_) => ["true", "false"]
             .into_iter()
             .filter(|word| word.starts_with(start))
@@ -321,43 +335,79 @@ fn values(
         replaces_after: String::new(),
         items: found,
         more,
+        more_uncounted,
     }
 }
 
-fn words(field: &'static Column, start: &str, runs: &[Arc<Summary>]) -> Vec<Completion> {
-    let needle = Needle::new(start);
-    let mut counts: HashMap<String, usize> = HashMap::new();
-    for run in runs {
-        // A run may have a value twice, in two spellings.
-        let mut own: Vec<String> = Vec::new();
-        field.words(run, &mut |word| {
-            let is_short = word.chars().nth(MAX_VALUE).is_none();
-            if word.is_empty() || !is_short || field.is_alias(word) || !needle.within(word) {
-                return;
-            }
-            let folded = word.to_lowercase();
-            if own.contains(&folded) {
-                return;
-            }
-            own.push(folded);
-            match counts.get_mut(word) {
-                Some(count) => *count += 1,
-                None => {
-                    counts.insert(word.to_owned(), 1);
+/// The runs of each value, by the value in lower case, because a query matches every spelling.
+#[derive(Default)]
+struct Words {
+    spellings: HashMap<String, Vec<(String, usize)>>,
+    /// Whether there were more than [`MAX_VALUES`].
+    is_full: bool,
+}
+
+impl Words {
+    /// Counts the values of `field` that contain `start`.
+    fn of(field: &'static Column, start: &str, runs: &[Arc<Summary>]) -> Self {
+        let needle = Needle::new(start);
+        let mut counted = Self::default();
+        for run in runs {
+            // A run may have a value twice, in two spellings.
+            let mut own: Vec<String> = Vec::new();
+            field.words(run, &mut |word| {
+                let is_short = word.chars().nth(MAX_VALUE).is_none();
+                if word.is_empty() || !is_short || field.is_alias(word) || !needle.within(word) {
+                    return;
                 }
-            }
-        });
+                let folded = word.to_lowercase();
+                if own.contains(&folded) {
+                    return;
+                }
+                counted.count(&folded, word);
+                own.push(folded);
+            });
+        }
+        counted
     }
-    let counts = counts.iter().map(|(word, count)| (word.as_str(), *count));
-    let mut found = by_frequency(counts.collect());
-    let folded = start.to_lowercase();
-    found.sort_by_cached_key(|(word, _)| !word.to_lowercase().starts_with(&folded));
-    let completion = |(word, count)| Completion {
-        text: Needle::new(word).to_string(),
-        about: String::new(),
-        count,
-    };
-    found.into_iter().map(completion).collect()
+
+    fn count(&mut self, folded: &str, word: &str) {
+        if let Some(spellings) = self.spellings.get_mut(folded) {
+            let at = spellings.iter().position(|(spelling, _)| spelling == word);
+            let is_new = at.is_none() && spellings.len() < MAX_SPELLINGS;
+            if is_new {
+                spellings.push((word.to_owned(), 1));
+            } else if let Some((_, count)) = spellings.get_mut(at.unwrap_or_default()) {
+                *count += 1;
+            }
+        } else if self.spellings.len() < MAX_VALUES {
+            let first = vec![(word.to_owned(), 1)];
+            self.spellings.insert(folded.to_owned(), first);
+        } else {
+            self.is_full = true;
+        }
+    }
+
+    /// Returns the values in their most frequent spelling: those that start with `start` first, then
+    /// by frequency.
+    fn completions(self, start: &str) -> Vec<Completion> {
+        let start = start.to_lowercase();
+        let value = |(folded, spellings): (String, Vec<(String, usize)>)| {
+            let count: usize = spellings.iter().map(|(_, count)| count).sum();
+            let most = |(word, count): &(String, usize)| (Reverse(*count), word.clone());
+            let usual = spellings.iter().map(most).min()?;
+            Some((!folded.starts_with(&start), Reverse(count), usual))
+        };
+        let mut found: Vec<_> = self.spellings.into_iter().filter_map(value).collect();
+        found.sort_unstable();
+        let completion =
+            |(_, Reverse(count), (_, word)): (bool, Reverse<usize>, (_, String))| Completion {
+                text: Needle::new(&word).to_string(),
+                about: String::new(),
+                count,
+            };
+        found.into_iter().map(completion).collect()
+    }
 }
 
 #[cfg(test)]
@@ -452,6 +502,44 @@ mod tests {
         let absent = format!("\"{}\"", MODEL.word(&runs[3]));
         assert!(absent.contains(' '), "{absent}");
         assert_eq!(found("model:"), [("Qwen".to_owned(), 3), (absent, 1)]);
+    }
+
+    #[test]
+    fn the_values_that_are_counted_are_bounded() {
+        let complete = |models: &mut dyn Iterator<Item = String>, typed: &str| {
+            let run = |model: String| {
+                let mut run = run("a", RunStatus::Answered, None);
+                run.model = Some(model.as_str().into());
+                Arc::new(run)
+            };
+            let runs: Vec<_> = models.map(run).collect();
+            let counted = Words::of(&MODEL, "", &runs);
+            assert!(counted.spellings.len() <= MAX_VALUES);
+            let spellings = counted.spellings.values();
+            assert!(spellings.map(Vec::len).all(|len| len <= MAX_SPELLINGS));
+            completions(Token::at(typed, ""), &runs, &Clock::at(0, &TimeZone::UTC))
+        };
+        let model = |n: usize| format!("model-{n}");
+        let exact = complete(&mut (0..MAX_VALUES).map(model), "model:");
+        assert_eq!(exact.more, MAX_VALUES - MAX_ITEMS);
+        assert!(!exact.more_uncounted);
+        let over = complete(&mut (0..=MAX_VALUES).map(model), "model:");
+        assert_eq!(over.more, MAX_VALUES - MAX_ITEMS);
+        assert!(over.more_uncounted);
+        // Typing more of it finds each value.
+        let last = complete(&mut (0..=MAX_VALUES).map(model), "model:model-5000");
+        assert_eq!((last.items.len(), last.more_uncounted), (1, false));
+
+        let spelling = |n: usize| {
+            let letters = "abcdefgh".char_indices();
+            let upper = |(at, c): (usize, char)| match n >> at & 1 {
+                1 => c.to_ascii_uppercase(),
+                _ => c,
+            };
+            letters.map(upper).collect::<String>()
+        };
+        let spelt = complete(&mut (0..256).map(spelling), "model:");
+        assert_eq!((spelt.items.len(), spelt.items[0].count), (1, 256));
     }
 
     #[test]

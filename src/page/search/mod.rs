@@ -25,7 +25,7 @@ use serde::Serialize;
 pub(crate) use task::Search;
 
 use crate::analysis::format::{bytes, count, counted};
-use crate::analysis::query::{Clock, Ignored, Query};
+use crate::analysis::query::Ignored;
 use crate::analysis::search::{Hit, LineMatch, LinePlace, MAX_HITS, Needle, Tally};
 use crate::analysis::summary::Summary;
 use crate::model::TraceFile;
@@ -40,7 +40,7 @@ use crate::page::params::Params;
 use crate::page::part::job::{self, AsOf, Progress, Status};
 use crate::page::part::{href, text};
 use crate::page::search::grouped::RunHits;
-use crate::page::shell::{NavItem, Shell, now};
+use crate::page::shell::{NavItem, Shell};
 
 /// How many hits are shown by default.
 const SHOWN: usize = 200;
@@ -88,7 +88,7 @@ async fn ask(
     params: &Params,
 ) -> Result<(Context, Option<Arc<Job<Search>>>), WebError> {
     let text = params.text("q").to_owned();
-    let query = Query::parse_at(params.text("in"), &Clock::at(now(), &state.zone));
+    let query = state.query(params.text("in"));
     let needle = Needle::new(&text);
     let context = Context {
         typed: params.text("in").to_owned(),

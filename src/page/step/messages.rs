@@ -740,6 +740,28 @@ pub(crate) fn compaction_in_words(index: &Index, compaction: &Compaction) -> Str
 const INTERRUPTED: [&str; 2] = ["interrupted", "turn_aborted"];
 /// Codex writes who interrupted it in one of this many records before.
 const MAX_BEFORE: usize = 4;
+/// Interruptions between two steps that are read, at most.
+const MAX_INTERRUPTIONS: usize = 16;
+
+/// Returns whether a record of Codex says that the user caused the interruption: as the last line of
+/// a call's output, or in a message to the model.
+fn is_by_user(record: &Json<'_>) -> bool {
+    let Some(payload) = record.get("payload") else {
+        return false;
+    };
+    let kind = payload.get("type").and_then(Json::as_str);
+    if kind.is_some_and(|kind| kind.ends_with("_output")) {
+        let output = payload.get("output");
+        let text = output.and_then(|output| output.get("content").unwrap_or(output).as_str());
+        return text.and_then(|text| text.lines().last()) == Some("aborted by user");
+    }
+    let parts = payload.get("content").and_then(Json::as_array);
+    kind == Some("message")
+        && parts.into_iter().flatten().any(|part| {
+            let text = part.get("text").and_then(Json::as_str);
+            text.is_some_and(|text| text.starts_with("<turn_aborted>\nThe user interrupted"))
+        })
+}
 
 /// Describes the interruption between the previous step and step `n`, if one is recorded:
 /// "Interrupted by the user · Bash was cancelled".
@@ -751,23 +773,30 @@ pub(crate) fn interruption_before(view: &RunView<'_>, n: usize) -> Option<String
     }
     let events = events_before(view, n)?;
     let all = index.events().range(events.clone()).enumerate();
-    let mut stops = all.filter(|(_, event)| stages.contains(&Some(event.stage)));
+    let stops = all.filter(|(_, event)| stages.contains(&Some(event.stage)));
+    let mut stops = stops.take(MAX_INTERRUPTIONS);
     let who = stops.find_map(|(offset, event)| match index.name(event.stage) {
         "turn_aborted" => {
-            let reads = |at: usize| {
-                let event = index.events().get(at)?;
-                let is_short = event.span.len <= MAX_LISTED_BYTES;
-                let record = view.lines.record(TraceFile::Events, event.span);
-                record.ok().filter(|_| is_short).map(|record| record.text)
+            let says = |at: usize, is: &dyn Fn(&Json<'_>) -> bool| {
+                let event = index.events().get(at);
+                let event = event.filter(|event| event.span.len <= MAX_LISTED_BYTES);
+                event.is_some_and(|event| {
+                    let record = view.lines.record(TraceFile::Events, event.span).ok();
+                    let json = record.as_ref().and_then(|record| Json::parse(&record.text));
+                    json.as_ref().is_some_and(is)
+                })
             };
             let at = events.start + offset;
             // Another reason isn't an interruption.
-            reads(at).filter(|text| text.contains("\"interrupted\""))?;
-            let before = at.saturating_sub(MAX_BEFORE)..at;
-            let is_user = |text: &str| {
-                text.contains("The user interrupted") || text.contains("aborted by user")
+            let is_interrupted = |record: &Json<'_>| {
+                let reason = record.get("payload").and_then(|all| all.get("reason"));
+                reason.and_then(Json::as_str) == Some("interrupted")
             };
-            let by_user = before.filter_map(reads).any(|text| is_user(&text));
+            if !says(at, &is_interrupted) {
+                return None;
+            }
+            let mut before = at.saturating_sub(MAX_BEFORE)..at;
+            let by_user = before.any(|at| says(at, &is_by_user));
             Some(if by_user { " by the user" } else { "" })
         }
         _ => Some(" by the user"),

@@ -27,7 +27,7 @@ pub(crate) use task::SweepTask;
 
 use crate::analysis::format::{self, capitalised, count, counted};
 use crate::analysis::headline::Headline;
-use crate::analysis::query::{Clock, Ignored, Query};
+use crate::analysis::query::{Ignored, Query};
 use crate::analysis::summary::Summary;
 use crate::analysis::sweep::{
     Choice, Effect, InvalidSweep, Measure, PreparedSweep, Sweep, SweepRule, SweepSpec, Typed,
@@ -43,7 +43,7 @@ use crate::page::jobs::{Job, Question};
 use crate::page::params::Params;
 use crate::page::part::job::{self, AsOf, Progress, Status};
 use crate::page::part::{href, text};
-use crate::page::shell::{NavItem, Shell, now};
+use crate::page::shell::{NavItem, Shell};
 use crate::page::sweep::curve::Curve;
 use crate::page::sweep::table::{Table, amount};
 
@@ -155,7 +155,7 @@ async fn ask(
         rules: form.rules.iter().map(String::as_str).collect(),
     };
     let spec = SweepSpec::parse(&typed).map_err(Refused::Rule)?;
-    let query = Query::parse_at(&form.query, &Clock::at(now(), &state.zone));
+    let query = state.query(&form.query);
     let question = Question {
         text: format!("{query}\n{spec}"),
         times: query.times(),
@@ -179,7 +179,11 @@ async fn show(
     job: Result<Arc<Job<SweepTask>>, InvalidSweep>,
     make: impl FnOnce(View<'_>) -> Answer + Send + 'static,
 ) -> Answer {
-    let (library, zone) = (Arc::clone(&state.library), state.zone.clone());
+    let (library, zone, clock) = (
+        Arc::clone(&state.library),
+        state.zone.clone(),
+        state.clock(),
+    );
     blocking(move || {
         let summaries: Vec<Arc<Summary>> =
             library.counted().iter().map(|run| run.summary()).collect();
@@ -192,7 +196,7 @@ async fn show(
             Ok(job) => (Some(job), None),
             Err(why) => (None, Some(why)),
         };
-        let query = Query::parse_at(&form.query, &Clock::at(now(), &zone));
+        let query = Query::parse_at(&form.query, &clock);
         let selected = match &job {
             Some(job) => job.task.over.runs.len(),
             None => summaries

@@ -13,7 +13,7 @@ use crate::analysis::format;
 use crate::analysis::patch;
 use crate::model::CallEnd;
 use crate::model::json::Json;
-use crate::model::names::cut_at;
+use crate::model::names::{MAX_ANSWER_BYTES, capped};
 use crate::model::step::{
     Call as RecordedCall, Effort, Invocation, NOT_RECORDED, Outcome, Step, Value,
 };
@@ -74,7 +74,8 @@ pub(crate) struct Pair {
     is_failed: bool,
     /// The file that the call reads.
     pub reads: Option<String>,
-    /// The beginning of the task that the call gives to a helper, if it may start one.
+    /// The task that the call gives to a helper, if it may start one. If it's truncated, it ends with an
+    /// ellipsis.
     pub asks: Option<String>,
 }
 
@@ -99,14 +100,14 @@ const ASKS: [&str; 6] = [
     "query",
     "description",
 ];
-/// The bytes of a task that are compared.
-const MAX_ASKED: usize = 200;
+/// The bytes of a task that are compared: the most that a summary has.
+const MAX_ASKED: usize = MAX_ANSWER_BYTES;
 
-/// Returns the beginning of the task that a call may give to a helper.
+/// Returns the task that a call may give to a helper, truncated if it's long.
 fn asked_by(args: &Json<'_>) -> Option<String> {
     let words = ASKS.iter().find_map(|key| args.get(key)?.as_str())?;
-    let words = cut_at(words.trim(), MAX_ASKED);
-    (!words.is_empty()).then(|| words.to_owned())
+    let words = words.trim();
+    (!words.is_empty()).then(|| capped(words, MAX_ASKED).into_string())
 }
 
 /// Returns the file that a call reads, judging by the tool's name and an argument.

@@ -231,3 +231,16 @@ fn an_edit_stands_for_its_arguments() {
         "requested, but the call failed"
     );
 }
+
+#[test]
+fn a_task_is_kept_as_far_as_a_summary_has_it() {
+    let asked = |task: &str| {
+        let args = serde_json::json!({"prompt": task}).to_string();
+        asked_by(&Json::parse(&args).unwrap())
+    };
+    let long = "x".repeat(1_000);
+    assert_eq!(asked(&format!(" {long}a\n")), Some(format!("{long}a")));
+    let cut = asked(&"x".repeat(5_000)).unwrap();
+    assert_eq!(cut, format!("{}…", "x".repeat(MAX_ASKED)));
+    assert_eq!(asked(" "), None);
+}
