@@ -4,18 +4,17 @@
 const near = () => Math.max(600, 2 * innerHeight); // px; load more when less is left above or below, before a gap is in view
 const box = () => document.getElementById("transcript");
 const number = (name) => Number(box().dataset[name]); // first, end and total
+const news = () => Number(document.getElementById("outline").dataset.total); // the total at the last update
 const held = () => `${number("first")}-${number("end")}`;
 const steps = () => [...document.querySelectorAll("#transcript > .ts")];
 const bar = document.getElementById("trbar");
 const edge = () => parseFloat(getComputedStyle(bar).top) + bar.offsetHeight; // where the steps begin in the window
 const top = (n) => document.getElementById(`t${n}`)?.getBoundingClientRect().top;
-const url = `${location.pathname.replace(/\/$/, "")}/transcript/part`;
-let busy, asked; // the request in progress, and the step in the middle of the window at the last request
+let busy, asked, isOld; // the request in progress, the step in the middle of the window at the last one, and whether its response lacks the newest steps
 let aim, before = new Map(); // the step moved to, until the user scrolls (it may not come to the top); where each step was
 
 const idle = async () => { while (busy) await busy; };
 const isAtBottom = () => scrollY > 0 && innerHeight + scrollY > document.documentElement.scrollHeight - 40;
-const isAtEnd = () => number("end") === number("total") && isAtBottom();
 const toEnd = () => scrollTo({ top: document.documentElement.scrollHeight, behavior: "instant" });
 
 /** The first step below the bars, or below `y`. Steps load around the middle one: around the first, visible ones may be missing. */
@@ -34,14 +33,13 @@ function settle(n, place) {
 }
 
 /** Loads the steps around step `n`. Keeps its position in the window, or moves it to the top if it wasn't loaded. */
-async function load(n) {
-  const [from, had, find] = [scrollY, held(), encodeURIComponent(document.getElementById("found")?.dataset.text ?? "")];
-  const request = htmx.ajax("GET", `${url}?around=${n}&find=${find}`, { source: "#outline", target: "#transcript", swap: "outerMorph" });
+async function load(n, isAgain) {
+  const [from, had, find] = [scrollY, held(), document.getElementById("found")?.dataset.text ?? ""];
+  const url = `${location.pathname.replace(/\/$/, "")}/transcript/part?${new URLSearchParams({ around: n, find })}`;
+  const request = htmx.ajax("GET", url, { source: "#outline", target: "#transcript", swap: "outerMorph" });
   await (busy = Promise.resolve(request).catch(() => {}).finally(() => (busy = undefined)));
+  if (isOld && !isAgain) return load(n, true);
   const isMoved = scrollY !== from; // the user has scrolled on
-  // A response from before the newest steps lacks them: they are loaded again.
-  const total = Math.max(number("total"), Number(document.getElementById("outline").dataset.total));
-  if (total > number("total")) [box().dataset.total, asked] = [total, undefined];
   settle(n, before.get(n) ?? (isMoved ? undefined : edge()));
   if (isMoved || held() !== had) requestAnimationFrame(check);
 }
@@ -52,8 +50,7 @@ function check() {
   if (busy || !all.length) return;
   const [first, last] = [all[0].getBoundingClientRect().top, all.at(-1).getBoundingClientRect().bottom];
   const [above, below, n] = [number("first"), number("total") - number("end"), middle()];
-  if ((first > innerHeight && above) || (last < 0 && below)) {
-    // Only a gap is visible: load the step that would be there.
+  if ((first > innerHeight && above) || (last < 0 && below)) { // only a gap is visible: load the step that would be there
     const height = (last - first) / all.length;
     const hidden = Math.round(last < 0 ? number("end") + (edge() - last) / height : above - (first - edge()) / height);
     return load(isAtBottom() ? number("total") - 1 : Math.max(0, Math.min(number("total") - 1, hidden)));
@@ -74,25 +71,25 @@ async function go(n) {
   for (const [name, value] of [["tab", "transcript"], ["step", n]]) address.searchParams.set(name, value);
   history.replaceState(history.state, "", address);
 }
-
-function tell() {
-  const at = aim ?? Number(current()?.dataset.n ?? 0);
-  document.dispatchEvent(new CustomEvent("transcript:at", { detail: { at, total: number("total"), held: held(), isAtEnd: isAtEnd() } }));
-}
+const state = () => ({ at: aim ?? Number(current()?.dataset.n ?? 0), total: number("total"), held: held(), isAtEnd: number("end") === number("total") && isAtBottom() });
+const tell = () => document.dispatchEvent(new CustomEvent("transcript:at", { detail: state() }));
 
 if (box()) {
-  addEventListener("scroll", () => (tell(), check()), { passive: true });
-  addEventListener("resize", () => settle());
+  addEventListener("scroll", () => (tell(), check()), { passive: true }), addEventListener("resize", () => settle());
   for (const hand of ["wheel", "pointerdown", "touchmove", "keydown"]) addEventListener(hand, () => (aim = undefined), { capture: true, passive: true });
   document.addEventListener("transcript:go", ({ detail }) => (detail === "end" ? toEnd() : go(detail)));
   document.addEventListener("transcript:reload", ({ detail }) => idle().then(() => current() && load(middle())).then(() => detail()));
-  document.addEventListener("htmx:before:swap", () => (before = new Map(steps().map((step) => [Number(step.dataset.n), step.getBoundingClientRect().top]))));
+  document.addEventListener("htmx:before:swap", (event) => {
+    before = new Map(steps().map((step) => [Number(step.dataset.n), step.getBoundingClientRect().top]));
+    const { ctx } = event.detail;
+    isOld = !isOld && ctx.sourceElement?.id === "outline" && Number(/data-total="(\d+)"/.exec(ctx.text)?.[1]) < news();
+    if (isOld) event.preventDefault();
+  });
   document.addEventListener("htmx:after:swap", ({ detail: { ctx } }) => {
     if (ctx.sourceElement?.id !== "pulse") return;
-    box().dataset.total = document.getElementById("outline").dataset.total;
+    box().dataset.total = news();
     const n = [...before.keys()].find((n) => before.get(n) >= edge() - 4 && top(n) !== undefined);
-    settle(n, before.get(n));
-    check();
+    settle(n, before.get(n)), check();
   });
   const target = /^#t\d+$/.test(location.hash) && document.querySelector(location.hash);
   settle();
