@@ -530,7 +530,7 @@ fn write_child(
         left_out,
     };
     let html = head.render().map_err(io::Error::other)?;
-    write!(out, "{html}</section>\n")?;
+    writeln!(out, "{html}</section>")?;
     Ok(html.len())
 }
 

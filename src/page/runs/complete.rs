@@ -513,7 +513,7 @@ mod tests {
                 Arc::new(run)
             };
             let runs: Vec<_> = models.map(run).collect();
-            let counted = Words::of(&MODEL, "", &runs);
+            let counted = Words::of(MODEL, "", &runs);
             assert!(counted.spellings.len() <= MAX_VALUES);
             let spellings = counted.spellings.values();
             assert!(spellings.map(Vec::len).all(|len| len <= MAX_SPELLINGS));
