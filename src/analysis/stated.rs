@@ -216,7 +216,10 @@ fn summed(index: &Index, unit: &str, stated: &[Stated<f64>]) -> Option<Stated<f6
             if is_one_file {
                 return parts(index, index.manifest().get()?.tokens_of_steps, unit, stated);
             }
-            let counted = counted.filter(|_| lost(index).is_none() && !index.is_partial())? as f64;
+            // If steps are missing, the others still can't have more tokens than all.
+            let is_whole = lost(index).is_none() && !index.is_partial();
+            let is_more = |counted: &u64| stated.iter().any(|kept| kept.value < *counted as f64);
+            let counted = counted.filter(|counted| is_whole || is_more(counted))? as f64;
             // Our own engine also counts the tokens of models that critics call. Totals of steps
             // don't include those.
             let more = index.format().can.facts == Can::Yes

@@ -14,7 +14,7 @@ use super::failures::{RunFailure, failures_of_run};
 use super::format;
 use super::life::{ExternalFacts, Life, life};
 use super::ordinals::kept_of_all;
-use super::stated::{cost_usd, tokens};
+use super::stated::{cost_usd, tokens, total};
 use super::verdict::{RunStatus, Verdict, is_part_of_reward, verdict};
 use super::{
     health,
@@ -1389,7 +1389,12 @@ pub fn summary(
         tokens_unknown: if are_of_steps { run.unknown_tokens } else { 0 }
             + if is_summed_up { 0 } else { cut_off },
         steps_without_tokens: run.unknown_tokens + cut_off,
-        spent: spent_or_whole(index, run, cut_off).into(),
+        // If the tokens are disputed, those of the steps are only one of the answers.
+        spent: if total(index, "tokens").disputed().is_some() {
+            ThinVec::new()
+        } else {
+            spent_or_whole(index, run, cut_off).into()
+        },
         prices: None,
         duration_ms: took,
         last_score: given(run_scores.clone())

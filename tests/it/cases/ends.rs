@@ -258,6 +258,44 @@ fn a_time_of_hours_beside_events_of_milliseconds_is_named() {
 }
 
 #[test]
+fn disputed_tokens_count_nowhere() {
+    let temp = tempfile::tempdir().expect("a directory");
+    let run = temp.path().join("recovered_error");
+    crate::disk::copy(
+        &Path::new(env!("CARGO_MANIFEST_DIR")).join("sample_runs/recovered_error"),
+        &run,
+    );
+    let json = |command: &[&str]| {
+        let output = Command::new(BINARY)
+            .args(command)
+            .arg(temp.path())
+            .arg("--json")
+            .output()
+            .expect("it runs");
+        serde_json::from_slice::<Value>(&output.stdout).expect("JSON")
+    };
+    let tokens = || {
+        (
+            json(&["list"])["runs"][0]["tokens"].clone(),
+            json(&["usage", "model"])["total"]["tokens"].clone(),
+        )
+    };
+    assert_eq!(tokens(), (2200.into(), 2200.into()));
+    // Half of the steps have more tokens than the manifest says all have.
+    let lines = fs::read_to_string(run.join("steps.jsonl")).expect("steps");
+    let more = lines.replace("\"tokens_total\":", "\"tokens_total\":9");
+    let half: String = more
+        .lines()
+        .take(2)
+        .map(|line| format!("{line}\n"))
+        .collect();
+    for steps in [more, half] {
+        fs::write(run.join("steps.jsonl"), steps).expect("written");
+        assert_eq!(tokens(), (Value::Null, 0.into()));
+    }
+}
+
+#[test]
 fn an_answer_is_of_the_step_that_gave_it() {
     let run = "v_l_stop_and_final_state";
     assert_says(&board(&["why", run]), &["Answer: from state  [step 1]"]);
