@@ -54,7 +54,8 @@ const SHOWN: [(&str, &str); 5] = [
 /// `GET /failures`
 pub(crate) async fn page(State(state): State<AppState>, params: Params) -> Answer {
     let show = shown(params.text("show"))?;
-    let [query, place, open] = ["q", "where", "open"].map(|name| params.text(name).to_owned());
+    let [place, open] = ["where", "open"].map(|name| params.text(name).to_owned());
+    let query = params.filter("q")?.to_owned();
     blocking(move || {
         let (now, zone) = (now(), &state.zone);
         let parsed = Query::parse_at(&query, &Clock::at(now, zone));
@@ -102,9 +103,10 @@ pub(crate) async fn page(State(state): State<AppState>, params: Params) -> Answe
 /// `GET /api/failures`
 pub(crate) async fn api(State(state): State<AppState>, params: Params) -> Answer {
     let limit = params.limit(DEFAULT_LIMIT)?;
+    let text = params.filter("q")?.to_owned();
     blocking(move || {
         let now = now();
-        let query = Query::parse_at(params.text("q"), &Clock::at(now, &state.zone));
+        let query = Query::parse_at(&text, &Clock::at(now, &state.zone));
         let (runs, _) = listed(&state, &query);
         let wanted = Wanted::first(limit);
         json(&failures(chosen(&runs, &query), now, &state.zone, &wanted))

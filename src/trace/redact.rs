@@ -147,8 +147,10 @@ pub struct RedactionPreview {
     pub blanked: Blanked,
     /// A few of each kind.
     pub samples: Vec<Sample>,
-    /// Whether all of it was searched.
+    /// Whether all of it was searched, but for [`Self::too_long`].
     pub is_whole: bool,
+    /// The number of documents that are longer than [`MAX_LINE_BYTES`]. Nothing of them is saved.
+    pub too_long: usize,
     /// The number of runs that were searched.
     pub runs: usize,
 }
@@ -162,15 +164,17 @@ impl RedactionPreview {
     pub fn of(dir: &RunDir, others: &[&RunDir], max: u64) -> io::Result<Self> {
         let mut search = Search::default();
         let (mut left, mut runs) = (max, 1);
-        let mut is_whole = Sources::open(dir)?.search_some(dir, &mut left, &mut search)?;
+        let sources = Sources::open(dir)?;
+        let (mut is_whole, mut too_long) = sources.search_some(dir, &mut left, &mut search)?;
         for other in others {
             if !is_whole {
                 break;
             }
             let read = Sources::open(other)
                 .and_then(|sources| sources.search_some(other, &mut left, &mut search));
-            if let Ok(is_all) = read {
+            if let Ok((is_all, longer)) = read {
                 is_whole = is_all;
+                too_long += longer;
                 runs += 1;
             }
         }
@@ -178,6 +182,7 @@ impl RedactionPreview {
             blanked: search.blanked(),
             samples: search.samples().to_vec(),
             is_whole,
+            too_long,
             runs,
         })
     }
@@ -242,21 +247,31 @@ impl Sources {
     }
 
     /// Finds the secrets in about the first `left` bytes, and takes those that were read off `left`.
-    /// Returns whether that was all.
-    fn search_some(&self, dir: &RunDir, left: &mut u64, search: &mut Search) -> io::Result<bool> {
-        let mut is_whole = true;
+    /// Returns whether that was all, and the number of documents that are too long for a search.
+    fn search_some(
+        &self,
+        dir: &RunDir,
+        left: &mut u64,
+        search: &mut Search,
+    ) -> io::Result<(bool, usize)> {
+        let (mut is_whole, mut too_long) = (true, 0);
         for file in &self.documents {
-            // Nothing is found in a longer one, which is blanked as a whole.
-            match dir.read_all(*file, (*left).min(MAX_LINE_BYTES)) {
+            let max = (*left).min(MAX_LINE_BYTES);
+            match dir.read_all(*file, max) {
                 Ok(text) => {
                     *left = left.saturating_sub(text.len() as u64);
                     search.read(&text);
                 }
-                Err(error) if error.kind() == io::ErrorKind::FileTooLarge => is_whole = false,
+                Err(error) if error.kind() == io::ErrorKind::FileTooLarge => {
+                    let is_too_long = max == MAX_LINE_BYTES;
+                    too_long += usize::from(is_too_long);
+                    is_whole &= is_too_long;
+                }
                 Err(error) => return Err(error),
             }
         }
-        Ok(self.each(dir, left, &mut |text| search.read(text))? && is_whole)
+        is_whole &= self.each(dir, left, &mut |text| search.read(text))?;
+        Ok((is_whole, too_long))
     }
 
     /// Passes on the manifest, records and lines of a run, but not its documents. Takes their
@@ -441,17 +456,20 @@ mod tests {
         let dir = RunDir::of_tool(root.clone(), std::path::PathBuf::new(), name, tool);
         let found = |max| {
             let preview = RedactionPreview::of(&dir, &[], max).unwrap();
-            (preview.blanked.found(), preview.is_whole)
+            (preview.blanked.found(), preview.is_whole, preview.too_long)
         };
         std::fs::write(root.join("a.traj"), whole).unwrap();
         assert!(dir.is_document());
         let size = whole.len() as u64;
-        assert_eq!(found(u64::MAX), (1, true));
-        assert_eq!((found(size), found(size - 1)), ((1, true), (0, false)));
+        assert_eq!(found(u64::MAX), (1, true, 0));
+        assert_eq!(
+            (found(size), found(size - 1)),
+            ((1, true, 0), (0, false, 0))
+        );
         // Takes no space on disk. Memory for it would be asked for at once.
         let file = File::options().write(true).open(root.join("a.traj"));
         file.unwrap().set_len(1 << 40).unwrap();
-        assert_eq!(found(u64::MAX), (0, false));
+        assert_eq!(found(u64::MAX), (0, true, 1));
         assert!(RedactedRun::of(&dir).is_err());
     }
 

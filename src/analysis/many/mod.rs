@@ -16,7 +16,7 @@ use super::calendar::{Calendar, Moment};
 use super::columns::{COST, DURATION, MODEL, STOP, TOKENS};
 use super::cost_shares::CostShares;
 use super::run_result::RunResult;
-use super::select::{Adding, Total};
+use super::select::{Adding, Amount, Total};
 use super::summary::Summary;
 use super::usage::{Days, Used, by_cost, parts};
 use crate::model::time::utc;
@@ -262,6 +262,8 @@ pub struct RunLine {
     pub cost: Option<f64>,
     /// Whether the cost is an estimate.
     pub cost_is_estimated: bool,
+    /// Whether the cost may be higher, since some of it isn't recorded.
+    pub cost_is_lower_bound: bool,
     /// The run time in milliseconds.
     pub duration_ms: Option<f64>,
     /// When it started.
@@ -339,6 +341,8 @@ pub struct ProjectRow {
     pub cost: Option<f64>,
     /// Whether any part of the cost is an estimate.
     pub cost_is_estimated: bool,
+    /// Whether the cost may be higher, since some of it isn't recorded.
+    pub cost_is_lower_bound: bool,
     /// The cost in the period before.
     pub cost_before: Option<f64>,
     /// The number of runs in the period before.
@@ -825,19 +829,20 @@ impl<'a> Report<'a> {
                 let sum = row.tokens.get_or_insert_default();
                 *sum = sum.saturating_add(tokens);
             }
-            let cost = Measure::of_cost(run, &self.shares);
-            if let Some((cost, is_estimate)) = cost {
-                *row.cost.get_or_insert_default() += cost;
-                row.cost_is_estimated |= is_estimate;
+            let cost = Amount::of(COST, run, &self.shares);
+            if let Some(cost) = cost {
+                *row.cost.get_or_insert_default() += cost.number;
+                row.cost_is_estimated |= cost.is_estimate;
+                row.cost_is_lower_bound |= cost.is_lower_bound;
             }
         }
         for run in &self.before {
             let name = name(run);
             let row = found.entry(name).or_insert_with(|| new(name));
             row.runs_before += 1;
-            let cost = Measure::of_cost(run, &self.shares_before).filter(|_| !run.partial);
-            if let Some((cost, _)) = cost {
-                *row.cost_before.get_or_insert_default() += cost;
+            let cost = Amount::of(COST, run, &self.shares_before).filter(|_| !run.partial);
+            if let Some(cost) = cost {
+                *row.cost_before.get_or_insert_default() += cost.number;
             }
         }
         let mut rows: Vec<ProjectRow> = found.into_values().collect();
@@ -852,14 +857,6 @@ impl<'a> Report<'a> {
     }
 }
 
-impl Measure {
-    /// Returns what a run counts in a sum of costs, and whether it's an estimate.
-    fn of_cost(run: &Summary, shares: &CostShares<'_>) -> Option<(f64, bool)> {
-        let amount = super::select::Amount::of(COST, run, shares)?;
-        Some((amount.number, amount.is_estimate))
-    }
-}
-
 impl ModelBar {
     fn add(&mut self, tokens: u64, cost: Option<f64>) {
         self.tokens = self.tokens.saturating_add(tokens);
@@ -871,7 +868,7 @@ impl ModelBar {
 
 impl RunLine {
     fn of(run: &Summary) -> Self {
-        let cost = Measure::of_cost(run, &CostShares::default());
+        let cost = Amount::of(COST, run, &CostShares::default());
         let text = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
         Self {
             key: run.key.to_string(),
@@ -883,8 +880,9 @@ impl RunLine {
             model: text(MODEL.recorded_text(run)),
             steps: run.steps_known(),
             tokens: run.tokens,
-            cost: cost.map(|(cost, _)| cost),
-            cost_is_estimated: cost.is_some_and(|(_, is_estimate)| is_estimate),
+            cost: cost.as_ref().map(|cost| cost.number),
+            cost_is_estimated: cost.as_ref().is_some_and(|cost| cost.is_estimate),
+            cost_is_lower_bound: cost.is_some_and(|cost| cost.is_lower_bound),
             duration_ms: run.duration_ms,
             started: run.started,
         }

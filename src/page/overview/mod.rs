@@ -627,7 +627,7 @@ impl View {
             reason: line.stop_reason.as_deref().unwrap_or(MISSING).into(),
             steps: known(line.steps, |steps| count(steps as u64)),
             tokens: known(line.tokens, format::tokens),
-            cost: many::cost_words(line.cost, line.cost_is_estimated, false),
+            cost: many::cost_words(line.cost, line.cost_is_estimated, line.cost_is_lower_bound),
             took: known(line.duration_ms, format::millis),
             when: line
                 .started
@@ -991,7 +991,7 @@ impl View {
             share: String::new(),
             mix: Mix::new(self.parts(&row.results, row.runs, with)),
             tokens: known(row.tokens, format::tokens),
-            cost: many::cost_words(row.cost, row.cost_is_estimated, false),
+            cost: many::cost_words(row.cost, row.cost_is_estimated, row.cost_is_lower_bound),
             change: row
                 .cost
                 .filter(|_| before)

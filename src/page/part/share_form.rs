@@ -8,8 +8,8 @@ use askama::filters::HtmlSafe;
 use crate::analysis::format;
 use crate::analysis::turns::turn_steps;
 use crate::live::RedactionPreview;
-use crate::model::Index;
 use crate::model::redact::{Kind, Sample};
+use crate::model::{Index, MAX_LINE_BYTES};
 use crate::page::part::href;
 use crate::page::part::text::Line;
 use crate::page::run_view::RunView;
@@ -146,6 +146,11 @@ impl Check {
                 if !found.is_whole {
                     total += &format!(" in the first {}", format::bytes(max));
                 }
+                if found.too_long > 0 {
+                    let documents = format::counted(found.too_long, "document");
+                    let limit = format::bytes(MAX_LINE_BYTES);
+                    total += &format!("; {documents} over {limit} left out");
+                }
                 total
             },
             preview: preview.into_iter().take(PREVIEW).map(change).collect(),
@@ -203,6 +208,7 @@ mod tests {
             blanked: Blanked::default(),
             samples: samples.to_vec(),
             is_whole: true,
+            too_long: 0,
             runs: 1,
         };
         let check = Check::new(&preview, 0);
@@ -216,5 +222,13 @@ mod tests {
         };
         let total = Check::new(&preview, 1 << 20).total;
         assert!(total.starts_with("0 values with 2 child runs in the first "));
+        let preview = RedactionPreview {
+            is_whole: true,
+            too_long: 1,
+            runs: 1,
+            ..preview
+        };
+        let total = Check::new(&preview, 1 << 20).total;
+        assert_eq!(total, "0 values; 1 document over 8.4 MB left out");
     }
 }
