@@ -2,6 +2,7 @@
 // the stream changes. It handles no content: `#pulse` listens to `board:rev`, and htmx loads and swaps the changes.
 
 const body = document.body;
+const isAway = () => document.hidden && !("tells" in body.dataset); // tell.js marks tabs that stay connected
 
 let stream; // the open EventSource
 let retry; // the timer of the next attempt
@@ -20,7 +21,7 @@ function disconnect() {
 
 function connect() {
   disconnect();
-  if (paused || document.hidden) return;
+  if (paused || isAway()) return;
   down ||= Date.now();
   stream = new EventSource(body.dataset.stream);
   stream.addEventListener("open", () => {
@@ -87,6 +88,7 @@ if (body.dataset.stream) {
   });
   // A hidden tab closes its connection, because a browser has only about six for all tabs together.
   document.addEventListener("visibilitychange", () => {
+    if (document.hidden && !isAway()) return;
     down = 0;
     if (document.hidden) disconnect();
     else connect();

@@ -1,8 +1,6 @@
-// Keeps stars and the time of the last visit in the browser, and shows both above the run table: a link to the starred
-// runs, and one to the runs that started since the last visit. The server counts them.
+// Keeps stars in the browser, and shows a link to the starred runs above the run table. The server counts them.
 
 const STARS = "board-stars"; // keys of runs, the latest last
-const SEEN = "board-seen"; // when a page of this board was last looked at, RFC 3339
 const MOST = 64; // a term of a query has at most so many values
 
 /** Calls `act` on a store of the browser, which may be full or forbidden. */
@@ -32,15 +30,7 @@ async function count(query) {
   return answer?.ok ? (await answer.json()).matched : undefined;
 }
 
-// A visit lasts as long as its tab.
-const since = attempt(() => sessionStorage.getItem(SEEN) ?? localStorage.getItem(SEEN)) ?? "";
-write(sessionStorage, SEEN, since);
-const isTime = !Number.isNaN(Date.parse(since));
-const seen = () => write(localStorage, SEEN, `${new Date().toISOString().slice(0, 19)}Z`);
-addEventListener("pagehide", seen);
-document.addEventListener("visibilitychange", () => document.hidden && seen());
-
-let fresh, kept; // the numbers, once they are known
+let kept; // the number of starred runs, once it is known
 
 function show() {
   const keys = stars();
@@ -51,12 +41,6 @@ function show() {
     starred.querySelector("b").textContent = kept ?? "";
     starred.toggleAttribute("aria-current", starred.search === location.search && keys.length > 0);
   }
-  const news = find("[data-since]");
-  if (news && fresh) {
-    news.hidden = false;
-    news.href = address(`started>${since}`);
-    news.replaceChildren(Object.assign(document.createElement("b"), { textContent: fresh }), " new since your last visit");
-  }
   for (const row of document.querySelectorAll("#rows tr:not(.grp)")) row.classList.toggle("starred", keys.includes(keyOf(row)));
 }
 
@@ -66,7 +50,7 @@ async function recount() {
   const keys = stars();
   show();
   if (!find("[data-starred]")) return;
-  [kept, fresh] = await Promise.all([keys.length ? count(`run=${keys.map(quoted).join(",")}`) : 0, isTime ? count(`started>${since}`) : 0]);
+  kept = keys.length ? await count(`run=${keys.map(quoted).join(",")}`) : 0;
   show();
 }
 
@@ -89,3 +73,5 @@ document.addEventListener("click", ({ target }) => {
 addEventListener("storage", ({ key }) => key === STARS && recount()); // another tab
 document.addEventListener("htmx:after:swap", show);
 recount();
+
+window.views = { address, attempt, count, write };

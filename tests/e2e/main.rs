@@ -47,6 +47,7 @@ mod scores;
 mod site;
 mod steps;
 mod sweep;
+mod tell;
 mod transcript;
 mod way;
 mod whatif;

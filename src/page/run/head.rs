@@ -48,6 +48,13 @@ impl<'a> RunHead<'a> {
         }
     }
 
+    /// Returns how the run ended, in a few words. `None` if it may go on.
+    fn end(&self) -> Option<String> {
+        let run = self.view.summary;
+        let is_over = !run.partial && run.life.liveness.is_over();
+        is_over.then(|| format::visible_line(&run.end_in_brief()).into_owned())
+    }
+
     /// Returns the form that saves the run as a file.
     fn share(&self) -> ShareForm {
         ShareForm::new(self.view, self.step)

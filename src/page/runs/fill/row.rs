@@ -332,6 +332,14 @@ impl Row<'_> {
         }
     }
 
+    /// Returns when the run started, in seconds since the epoch, or nothing if that is unknown.
+    fn started(&self) -> String {
+        let started = self.run.started;
+        started.map_or_else(String::new, |micros| {
+            micros.div_euclid(1_000_000).to_string()
+        })
+    }
+
     /// Returns the value in `column` as a time.
     pub(crate) fn when(&self, column: &Column) -> Option<When> {
         match column.value(self.run)? {
