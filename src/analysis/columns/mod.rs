@@ -47,6 +47,8 @@ pub const TOKENS: &Column = named("tokens");
 pub const COST: &Column = named("cost");
 /// The run time.
 pub const DURATION: &Column = named("duration");
+/// The tags.
+pub const TAG: &Column = named("tag");
 /// The start time.
 pub const STARTED: &Column = named("started");
 /// The time of the latest change.

@@ -146,6 +146,10 @@ pub struct Summary {
     pub partial: bool,
     /// The data that the run shares with its copies.
     pub fingerprint: Fingerprint,
+    /// Its tags, in alphabetical order: those that it records, and those that it was given. Not
+    /// stored, since the user may change them.
+    #[serde(skip)]
+    pub tags: ThinVec<String>,
     /// How the run relates to others with the same records. Not stored, since that depends on them.
     #[serde(skip)]
     pub relation: Related,
@@ -575,13 +579,15 @@ impl Summary {
         (self.segments + 1).saturating_sub(self.parts.max(1))
     }
 
-    /// Returns whether both summaries have the same facts. Ignores key, path, prices and relations.
+    /// Returns whether both summaries have the same facts. Ignores key, path, prices, tags and
+    /// relations.
     pub fn is_like(&self, other: &Self) -> bool {
         let (prices, relation) = (self.prices.clone(), self.relation.clone());
         *self
             == Self {
                 key: self.key.clone(),
                 path: self.path.clone(),
+                tags: self.tags.clone(),
                 prices,
                 relation,
                 ..other.clone()
@@ -604,6 +610,21 @@ impl Summary {
             prices: Some(prices).filter(|prices| !prices.is_empty()).cloned(),
             ..self
         }
+    }
+
+    /// Returns the tags of the run, including those that it was given, if they aren't those in
+    /// `self.tags`.
+    pub fn tags_if_changed<'a>(
+        &'a self,
+        given: impl Iterator<Item = &'a str>,
+    ) -> Option<ThinVec<String>> {
+        let tags: BTreeSet<&str> = given.collect();
+        let is_same = self
+            .tags
+            .iter()
+            .map(String::as_str)
+            .eq(tags.iter().copied());
+        (!is_same).then(|| tags.into_iter().map(str::to_owned).collect())
     }
 
     /// Returns the run that its first steps are copied from, if known.
@@ -1455,6 +1476,7 @@ pub fn summary(
         events_unknown,
         partial: index.is_partial(),
         fingerprint: Fingerprint::of(index),
+        tags: ThinVec::new(),
         relation: Related::default(),
         life,
         rare: rare.into(),
