@@ -22,7 +22,7 @@ const NO_MATCH: u8 = 1;
 #[command(
     after_help = "Without QUERY, or with --list, prints the tags and how many runs have each.
 Tags are kept in tags.json in the directory of the settings, by the path of the run. A run that is moved loses them.
-Other tags come from the runs themselves: directories called tag=NAME above a run."
+Other tags come with the runs: from manifests, Inspect logs, and directories called tag=NAME."
 )]
 pub(super) struct Args {
     /// The runs to tag: a query, as in `board list`

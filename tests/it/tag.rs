@@ -118,7 +118,7 @@ fn a_tag_names_a_set_of_runs() {
     assert_eq!(home.listed("tag:nightly").len(), 1);
     let (code, text, _) = home.said(&["list", "runs", "tag:v1"]);
     assert!(
-        code == 0 && text.contains("tags") && text.contains("v1"),
+        code == 0 && text.contains("  tag  ") && text.contains("  v1  "),
         "{text}"
     );
 
@@ -149,6 +149,39 @@ fn a_tag_names_a_set_of_runs() {
     let names = fs::read_dir(home.file().parent().unwrap()).unwrap();
     let names: BTreeSet<_> = names.map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(names, ["tags.json", "tags.lock"].map(Into::into).into());
+}
+
+#[test]
+fn tags_in_manifests_and_logs_count_too() {
+    let home = Home::new();
+    let recorded = |run: &str, tags: Value| {
+        let file = home.runs().join(run).join("manifest.json");
+        let mut fields: Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
+        fields["tag"] = json!("one two");
+        fields["tags"] = tags;
+        fs::write(&file, fields.to_string()).unwrap();
+    };
+    recorded("a", json!(["nightly", 7, "b", "nightly"]));
+    recorded(
+        "b",
+        json!((0..40).map(|n| n.to_string()).collect::<Vec<_>>()),
+    );
+    assert_eq!(
+        home.listed("tag:nightly"),
+        [
+            row("a", &["b", "nightly", "one two"]),
+            row("tag=nightly/d", &["nightly"])
+        ]
+    );
+    assert_eq!(home.listed("tag:\"one two\"").len(), 2);
+    let b = home.listed("run=b");
+    assert_eq!(b[0].1.as_array().unwrap().len(), 32);
+    let (_, text, _) = home.said(&["check", "runs/b"]);
+    assert!(text.contains("9 tags are skipped"), "{text}");
+    home.prints(
+        &["tag", "run=a", "nightly"],
+        "tagged 0 runs with nightly; 1 run already had it\n",
+    );
 }
 
 #[test]

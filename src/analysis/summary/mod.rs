@@ -182,6 +182,8 @@ pub struct RareFacts {
     pub changed: ThinVec<String>,
     /// The titles of the session, the preferred one first.
     pub titles: ThinVec<String>,
+    /// The tags that the run itself records.
+    pub recorded_tags: ThinVec<String>,
     /// The run that started this one, or from which it was forked.
     pub parent: Option<Box<str>>,
     /// The run whose thread this one continues in a separate file.
@@ -618,7 +620,8 @@ impl Summary {
         &'a self,
         given: impl Iterator<Item = &'a str>,
     ) -> Option<ThinVec<String>> {
-        let tags: BTreeSet<&str> = given.collect();
+        let recorded = self.recorded_tags.iter().map(String::as_str);
+        let tags: BTreeSet<&str> = recorded.chain(given).collect();
         let is_same = self
             .tags
             .iter()
@@ -1338,6 +1341,11 @@ pub fn summary(
             .flat_map(|manifest| &manifest.titles)
             .map(|title| title.to_string())
             .collect(),
+        recorded_tags: manifest
+            .iter()
+            .flat_map(|manifest| &manifest.tags)
+            .map(|tag| tag.to_string())
+            .collect(),
         branched_after: manifest.and_then(|manifest| manifest.branched_after),
         continues: manifest.and_then(|manifest| manifest.continues.clone()),
         parent: manifest.and_then(|manifest| manifest.parent.clone()),
@@ -1476,7 +1484,7 @@ pub fn summary(
         events_unknown,
         partial: index.is_partial(),
         fingerprint: Fingerprint::of(index),
-        tags: ThinVec::new(),
+        tags: sorted(&rare.recorded_tags),
         relation: Related::default(),
         life,
         rare: rare.into(),
@@ -1519,6 +1527,12 @@ impl Verdict {
             limit: None,
         }
     }
+}
+
+fn sorted(tags: &[String]) -> ThinVec<String> {
+    let mut tags: ThinVec<String> = tags.into();
+    tags.sort_unstable();
+    tags
 }
 
 fn distinct(mut list: Vec<String>, name: String) -> Vec<String> {
