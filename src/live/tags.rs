@@ -422,3 +422,96 @@ fn of_directories<'a>(root: &Path, run: &'a Path) -> impl Iterator<Item = &'a st
     });
     tags.filter(|name| check_tag(name).is_ok()).take(MAX_TAGS)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file() -> (tempfile::TempDir, TagFile) {
+        let dir = tempfile::tempdir().unwrap();
+        let file = TagFile::new(dir.path().join("settings"));
+        (dir, file)
+    }
+
+    #[test]
+    fn a_run_has_each_tag_once_and_at_most_32() {
+        let run = RunDir::alone(Path::new("/runs/a"));
+        let mut tags = Tags::default();
+        assert_eq!(tags.add(&run, "x"), Added::New);
+        assert_eq!(tags.add(&run, "x"), Added::Known);
+        for n in 1..MAX_TAGS {
+            assert_eq!(tags.add(&run, &n.to_string()), Added::New);
+        }
+        assert_eq!(tags.add(&run, "y"), Added::Full);
+        assert_eq!(tags.add(&run, "x"), Added::Known);
+        assert!(tags.remove(&run, "x") && !tags.remove(&run, "x"));
+        assert_eq!(tags.add(&run, "y"), Added::New);
+        assert_eq!(tags.counts().len(), MAX_TAGS);
+        tags.0.values_mut().for_each(BTreeSet::clear);
+        assert!(tags.counts().is_empty());
+    }
+
+    #[test]
+    fn names_need_no_quotes_in_a_query() {
+        for name in ["v1", "-", "prompt=2", "é:x", &"x".repeat(MAX_TAG_CHARS)] {
+            assert_eq!(check_tag(name), Ok(()), "{name}");
+        }
+        let long = "é".repeat(MAX_TAG_CHARS + 1);
+        for name in [
+            "", "a b", "a\u{a0}b", "a,b", "\"", "'", "`", "\u{1b}", "None", &*long,
+        ] {
+            assert!(check_tag(name).is_err(), "{name}");
+        }
+    }
+
+    #[test]
+    fn what_is_written_is_read_and_a_file_that_would_be_too_large_is_not_written() {
+        let (_dir, file) = file();
+        assert_eq!(file.read().unwrap(), Tags::default());
+        let run = RunDir::alone(Path::new("/runs/a"));
+        file.change(|tags| tags.add(&run, "x")).unwrap();
+        // A writer that was killed may leave its file.
+        fs::write(file.dir.join(NEW), "{").unwrap();
+        file.change(|tags| tags.add(&run, "y")).unwrap();
+        let known = file.read().unwrap();
+        assert_eq!(known.counts(), [("x", 1), ("y", 1)].into());
+        let failed = file.change(|tags| {
+            let long = "x".repeat(16 << 20);
+            tags.0.insert(long, ["x".to_owned()].into());
+        });
+        let why = format!("{:#}", failed.unwrap_err());
+        assert!(why.contains("larger than 16 MiB"), "{why}");
+        assert_eq!(file.read().unwrap(), known);
+        assert!(!file.dir.join(NEW).exists());
+    }
+
+    #[test]
+    fn a_change_is_noticed_once_and_a_damaged_file_changes_nothing() {
+        let (_dir, file) = file();
+        let (followed, fault) = FollowedTags::follow(Some(file.clone()));
+        assert!(fault.is_none() && !followed.reload().unwrap());
+        let run = RunDir::alone(Path::new("/runs/a"));
+        file.change(|tags| tags.add(&run, "x")).unwrap();
+        assert!(followed.reload().unwrap() && !followed.reload().unwrap());
+        let good = fs::read(file.path()).unwrap();
+        fs::write(file.path(), "{").unwrap();
+        assert!(followed.reload().is_err());
+        assert!(!followed.reload().unwrap(), "reported once");
+        assert_eq!(followed.now().counts(), [("x", 1)].into());
+        fs::write(file.path(), good).unwrap();
+        assert!(!followed.reload().unwrap(), "the same tags");
+        fs::remove_file(file.path()).unwrap();
+        assert!(followed.reload().unwrap());
+        assert!(followed.now().counts().is_empty());
+    }
+
+    #[test]
+    fn directories_between_the_root_and_the_run_have_tags() {
+        let of = |run| of_directories(Path::new("/tag=r"), Path::new(run)).collect::<Vec<_>>();
+        assert_eq!(of("/tag=r/tag=a/b/tag=c/run"), ["a", "c"]);
+        assert_eq!(of("/tag=r/tag=run"), [""; 0]);
+        assert_eq!(of("/tag=r/tag=a b/tag-c/tag=/tag=none/run"), [""; 0]);
+        assert_eq!(of("/tag=r"), [""; 0]);
+        assert_eq!(of("/elsewhere/tag=a/run"), [""; 0]);
+    }
+}

@@ -340,6 +340,30 @@ fn help_of_every_command() {
       path verdict verdict_second tokens_estimated critic models task target partial also_at
       copies_say tag agent tool file failure err weekday hour state.KEY
     "#);
+    insta::assert_snapshot!(help(&["tag", "--help"]), @r#"
+    Tag the runs that match a query, so that `tag:NAME` finds them later
+
+    Usage: board tag [OPTIONS] [QUERY] [NAME] [ROOT]...
+
+    Arguments:
+      [QUERY]    The runs to tag: a query, as in `board list`
+      [NAME]     The tag: 1 to 64 characters, without spaces, commas and quotes
+      [ROOT]...  Directories to search, up to 8 levels deep [default: the roots in the settings, else ./runs]
+
+    Options:
+          --sessions       Also read this user's Claude Code, Codex, Gemini CLI and Qwen Code sessions
+          --remove         Remove the tag from these runs
+          --list           List the tags
+          --json           Print one JSON document
+          --config <FILE>  Settings file, in TOML [default: ~/.config/board/config.toml]
+          --prices <FILE>  Model prices per million tokens, in TOML or JSON, to estimate unrecorded costs. They win over the built-in list prices
+          --no-prices      Don't estimate unrecorded costs
+      -h, --help           Print help
+
+    Without QUERY, or with --list, prints the tags and how many runs have each.
+    Tags are kept in tags.json in the directory of the settings, by the path of the run. A run that is moved loses them.
+    Other tags come with the runs: from manifests, Inspect logs, and directories called tag=NAME.
+    "#);
     insta::assert_snapshot!(help(&["search", "--help"]), @r#"
     Search the text of all runs
 

@@ -231,10 +231,11 @@ impl Run {
     /// Applies the user's current tags to the row. Returns whether they changed.
     pub(super) fn tag(&self) -> bool {
         let mut summary = self.summary.write().unwrap_or_else(PoisonError::into_inner);
-        let changed = self.tags.changed(&summary, &self.dir);
-        changed
-            .map(|tags| Arc::make_mut(&mut summary).tags = tags)
-            .is_some()
+        let Some(tags) = self.tags.changed(&summary, &self.dir) else {
+            return false;
+        };
+        Arc::make_mut(&mut summary).tags = tags;
+        true
     }
 
     /// Returns the run's key on the board.
