@@ -13,8 +13,9 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use toml::Spanned;
 
+use super::command::warn;
 use crate::error::{Error, Kind, Result, in_plain_words};
-use crate::live::Editor;
+use crate::live::{Editor, FollowedTags, TagFile};
 use crate::mirror::Address;
 use crate::model::price::{Price, Prices};
 use crate::model::repair::without_place;
@@ -140,6 +141,23 @@ fn own_file(var: &impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
             .join("board")
             .join("config.toml"),
     )
+}
+
+/// Returns the file with the user's tags, in the directory of the user's settings file. It may not
+/// exist.
+pub(super) fn tag_file() -> Option<TagFile> {
+    let own = own_file(&|name| std::env::var_os(name).filter(|value| !value.is_empty()))?;
+    Some(TagFile::new(own.parent()?.to_owned()))
+}
+
+/// Reads the user's tags for a board that follows them. If the file can't be used, the board starts
+/// without them, and uses them once the file is mended.
+pub(super) fn followed_tags() -> Arc<FollowedTags> {
+    let (tags, fault) = FollowedTags::follow(tag_file());
+    if let Some(fault) = fault {
+        warn(&format!("{fault:#}"));
+    }
+    Arc::new(tags)
 }
 
 /// Returns the user's home directory.

@@ -5,7 +5,7 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use super::command::{Done, Failure};
-use super::config::Settings;
+use super::config::{Settings, followed_tags};
 use super::serve;
 use super::sessions;
 use crate::live::{Library, Options};
@@ -51,6 +51,7 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Done {
             cache,
             mirrors,
             prices: config.prices,
+            tags: followed_tags(),
             ..Options::default()
         },
     );

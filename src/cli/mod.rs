@@ -37,6 +37,7 @@ mod show;
 mod state;
 mod stores;
 mod table;
+mod tag;
 mod terminal;
 #[cfg(test)]
 mod tests;
@@ -81,6 +82,7 @@ enum Command {
     Check(check::Args),
     Export(export::Args),
     Table(table::Args),
+    Tag(tag::Args),
     Usage(usage::Args),
     Overview(overview::Args),
     Failures(failures::Args),
@@ -111,6 +113,7 @@ pub fn run(args: Args, look: &Look, out: &mut dyn Write) -> Result<u8> {
         Command::Check(args) => check::run(&args, look, out),
         Command::Export(args) => export::run(&args, look, out),
         Command::Table(args) => table::run(&args, look, out),
+        Command::Tag(args) => tag::run(&args, look, out),
         Command::Usage(args) => usage::run(&args, look, out),
         Command::Overview(args) => overview::run(&args, look, out),
         Command::Failures(args) => failures::run(&args, look, out),

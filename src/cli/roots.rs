@@ -3,11 +3,11 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::config::Settings;
+use super::config::{Settings, tag_file};
 use super::{serve, sessions, stores};
 use crate::analysis::summary::Summary;
 use crate::error::{Error, Kind, Result};
-use crate::live::Library;
+use crate::live::{FollowedTags, Library};
 
 /// The directories to read.
 #[derive(Debug, clap::Args)]
@@ -21,22 +21,28 @@ pub(super) struct Roots {
 }
 
 impl Roots {
-    /// Reads all runs, without duplicates. Fails if a directory can't be read; `hint` then says how
-    /// to pass one.
+    /// Reads all runs, without duplicates, as [`Self::library`] does.
     pub(super) fn runs(&self, settings: &Settings, hint: &str) -> Result<Vec<Arc<Summary>>> {
+        let (runs, _) = self.library(settings, hint)?.listed(false);
+        Ok(runs.iter().map(|run| run.summary()).collect())
+    }
+
+    /// Reads all runs. Fails if a directory can't be read; `hint` then says how
+    /// to pass one.
+    pub(super) fn library(&self, settings: &Settings, hint: &str) -> Result<Library> {
         let config = settings.read()?;
         let (roots, _) = serve::roots(&self.roots, self.sessions, &config, sessions::places())?;
         for root in &roots {
             stores::refuse(root)?;
         }
-        let library = Library::load_with(roots, config.prices);
+        let tags = FollowedTags::read(tag_file())?;
+        let library = Library::load_with(roots, config.prices, Arc::new(tags));
         for root in library.status().roots {
             if let Some(fault) = root.fault {
                 return Err(no_runs(&root.path, &fault).hint(hint));
             }
         }
-        let (runs, _) = library.listed(false);
-        Ok(runs.iter().map(|run| run.summary()).collect())
+        Ok(library)
     }
 }
 

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::command::warn;
-use super::config::{Config, Settings};
+use super::config::{Config, Settings, followed_tags};
 use super::sessions;
 use super::stores::{Stores, seconds};
 use crate::error::{Error, Kind, Result};
@@ -72,6 +72,7 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<u8> {
         elsewhere,
         mirrors,
         prices: config.prices,
+        tags: followed_tags(),
     };
     let library = Library::open(roots, options);
     let address = Address {

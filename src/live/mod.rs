@@ -14,6 +14,7 @@ mod scan;
 mod search;
 mod shared;
 mod supervise;
+mod tags;
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, mpsc};
@@ -26,6 +27,7 @@ pub use roots::{Listed, list};
 pub use run::{FETCH_PATIENCE, Run};
 pub use search::{HitSink, search};
 pub use shared::{Elsewhere, Mode, Options, RootStatus, Status};
+pub use tags::{Added, FollowedTags, TagFile, Tags, check_tag};
 
 pub use crate::mirror::Status as MirrorStatus;
 pub use crate::trace::{RedactionPreview, SharedSecrets, Skipped, SkippedKind, SkippedTotal};
@@ -86,15 +88,16 @@ impl Library {
 
     /// Reads roots once, completely.
     pub fn load(roots: Vec<PathBuf>) -> Self {
-        Self::load_with(roots, Arc::default())
+        Self::load_with(roots, Arc::default(), Arc::default())
     }
 
-    /// Reads roots once, completely, with prices to estimate costs.
-    pub fn load_with(roots: Vec<PathBuf>, prices: Arc<Prices>) -> Self {
+    /// Reads roots once, completely, with prices to estimate costs and the tags of the user.
+    pub fn load_with(roots: Vec<PathBuf>, prices: Arc<Prices>, tags: Arc<FollowedTags>) -> Self {
         let shared = Arc::new(Shared::new(&roots, &[]));
         let options = Options {
             poll: Some(Duration::MAX),
             prices,
+            tags,
             ..Options::default()
         };
         scan::Scanner::new(Arc::clone(&shared), roots, options).read_once();

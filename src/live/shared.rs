@@ -11,6 +11,7 @@ use tokio::sync::watch;
 use super::hints::Hints;
 use super::roots::shown;
 use super::run::Run;
+use super::tags::FollowedTags;
 use crate::mirror::{Mirror, Status as MirrorStatus};
 use crate::model::RunKey;
 use crate::model::price::Prices;
@@ -30,6 +31,8 @@ pub struct Options {
     pub cache: Option<PathBuf>,
     /// The prices of models, for estimating costs that aren't recorded.
     pub prices: Arc<Prices>,
+    /// The tags that the user gave to runs.
+    pub tags: Arc<FollowedTags>,
     /// Directories that weren't opened, but that contain traces, judging by their names.
     pub elsewhere: Vec<Elsewhere>,
     /// The object stores. Their mirror directories are among the roots.

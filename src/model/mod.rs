@@ -33,6 +33,7 @@ pub mod split;
 pub mod stated;
 pub mod step;
 pub mod strict;
+pub mod tags;
 pub(crate) mod telling;
 pub mod time;
 pub(crate) mod words;

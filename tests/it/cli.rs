@@ -196,6 +196,7 @@ fn help_of_every_command() {
       check        Check the files of runs for issues; exits with 1 if it finds any
       export       Export a run as a self-contained HTML page, an ATIF trajectory, or an OpenTelemetry trace
       table        Print runs or steps as rows for DuckDB, ClickHouse, Spark and others, or keep them as files in a directory
+      tag          Tag the runs that match a query, so that `tag:NAME` finds them later
       usage        Print the tokens and the cost of runs, by day, week, month, run, model or project
       overview     Print what changed, and totals by model, task, stop reason, tool and project
       failures     List what fails again and again: by message and tool, with the runs that it ended
@@ -326,6 +327,7 @@ fn help_of_every_command() {
       copies_say         How its duplicates differ
       copied_from        The run from which its first steps are copied
       copied             The number of steps copied from another run (JSON: copied_steps)
+      tag                The tags that it records, or that `board tag` gave it (JSON: tags)
       agent              The names of its agents (not in JSON)
       tool               The names of the tools that it called (not in JSON)
       file               The paths of files that it edited, as far as the trace records them (not in JSON)
@@ -336,7 +338,31 @@ fn help_of_every_command() {
       state.KEY changed  Whether a step changed the key of the state
     Fields that don't work with --sort:
       path verdict verdict_second tokens_estimated critic models task target partial also_at
-      copies_say agent tool file failure err weekday hour state.KEY
+      copies_say tag agent tool file failure err weekday hour state.KEY
+    "#);
+    insta::assert_snapshot!(help(&["tag", "--help"]), @r#"
+    Tag the runs that match a query, so that `tag:NAME` finds them later
+
+    Usage: board tag [OPTIONS] [QUERY] [NAME] [ROOT]...
+
+    Arguments:
+      [QUERY]    The runs to tag: a query, as in `board list`
+      [NAME]     The tag: 1 to 64 characters, without spaces, commas and quotes
+      [ROOT]...  Directories to search, up to 8 levels deep [default: the roots in the settings, else ./runs]
+
+    Options:
+          --sessions       Also read this user's Claude Code, Codex, Gemini CLI and Qwen Code sessions
+          --remove         Remove the tag from these runs
+          --list           List the tags
+          --json           Print one JSON document
+          --config <FILE>  Settings file, in TOML [default: ~/.config/board/config.toml]
+          --prices <FILE>  Model prices per million tokens, in TOML or JSON, to estimate unrecorded costs. They win over the built-in list prices
+          --no-prices      Don't estimate unrecorded costs
+      -h, --help           Print help
+
+    Without QUERY, or with --list, prints the tags and how many runs have each.
+    Tags are kept in tags.json in the directory of the settings, by the path of the run. A run that is moved loses them.
+    Other tags come with the runs: from manifests, Inspect logs, and directories called tag=NAME.
     "#);
     insta::assert_snapshot!(help(&["search", "--help"]), @r#"
     Search the text of all runs

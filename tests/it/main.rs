@@ -99,6 +99,7 @@ mod swaps;
 mod sweep;
 mod table;
 mod tables;
+mod tag;
 mod tallies;
 mod traces;
 mod transcript;

@@ -47,6 +47,8 @@ pub const TOKENS: &Column = named("tokens");
 pub const COST: &Column = named("cost");
 /// The run time.
 pub const DURATION: &Column = named("duration");
+/// The tags.
+pub const TAG: &Column = named("tag");
 /// The start time.
 pub const STARTED: &Column = named("started");
 /// The time of the latest change.
@@ -153,7 +155,7 @@ pub fn of_list<T: AsRef<Summary>>(runs: &[&T]) -> Vec<Shown> {
 /// Returns the columns in the order of the table, without the optional ones that none of `runs`
 /// fills.
 fn filled<T: AsRef<Summary>>(cells: impl Iterator<Item = Shown>, runs: &[&T]) -> Vec<Shown> {
-    let is_said = |value: Value<'_>| !matches!(value, Value::Text(""));
+    let is_said = |value: Value<'_>| !matches!(value, Value::Text("") | Value::List([]));
     let fills = |column: &Column| {
         runs.iter()
             .any(|run| column.shown((*run).as_ref()).is_some_and(is_said))

@@ -520,6 +520,11 @@ pub static COLUMNS: &[Column] = &[
     )
     .about("The number of steps copied from another run")
     .sums(),
+    row("tag", "tags", "tags", List(|run| &run.tags))
+        .about("The tags that it records, or that `board tag` gave it")
+        .cell(32, "tags", Width::Text)
+        .in_list()
+        .optional(),
     row("agent", "", "agents", List(|run| &run.agents))
         .about("The names of its agents")
         .of_step(OfStep::Words(step::agent)),

@@ -5,6 +5,7 @@
 //! |---|---|
 //! | `word`, `"two words"` | text that contains it: run id and key, task, model, verdict, final result |
 //! | `status:limit`, `stop:final,success` | a whole word from a fixed list; a comma means "or" |
+//! | `tag:baseline` | a whole tag |
 //! | `task:`, `model:`, `agent:`, `tool:`, `critic:`, `file:` | a text that contains the value; with `=` the whole text |
 //! | `steps>5`, `score:0.2..0.5`, `tokens>=10k` | a number; `field:n` and `field=n` mean "equal"; either end may be open |
 //! | `duration<2m` | `250ms`, `90s`, `2m`, `1h`; a bare number is seconds |
@@ -25,7 +26,7 @@
 //! The fields are the columns of [`COLUMNS`](super::columns::COLUMNS). This module knows neither
 //! indexes nor runs: anything that can be matched implements [`Subject`].
 
-use super::columns::{Column, STARTED};
+use super::columns::{Column, STARTED, TAG};
 
 mod calendar;
 mod parse;
@@ -142,9 +143,18 @@ impl Query {
     /// Returns whether the query asks for duplicates, which don't count because another file has the
     /// same records.
     pub fn asks_for_copies(&self) -> bool {
+        self.asks_for("duplicate_of")
+    }
+
+    /// Returns whether the tags of a run matter, which the user may change.
+    pub fn asks_for_tags(&self) -> bool {
+        self.asks_for(TAG.name)
+    }
+
+    fn asks_for(&self, name: &str) -> bool {
         self.terms.iter().any(|term| {
             matches!(&term.test,
-                Test::Word { field, .. } | Test::Absent { field } if field.name == "duplicate_of")
+                Test::Word { field, .. } | Test::Absent { field } if field.name == name)
         })
     }
 

@@ -7,7 +7,7 @@ use super::calendar::{self, CalendarField, CalendarValues};
 use super::words::{self, Amount, Bound, Clock, Key, Needle, Unit};
 use super::{Ignored, Query, Term, Test};
 use crate::analysis::closest::did_you_mean;
-use crate::analysis::columns::{COLUMNS, Column, Kind};
+use crate::analysis::columns::{COLUMNS, Column, Kind, TAG};
 
 /// Terms after this many are ignored, as is a term with more values than [`MAX_VALUES`]. Both
 /// limits bound the work of a match.
@@ -553,9 +553,10 @@ impl fmt::Display for Test {
 }
 
 /// Returns whether the words of `field` are free text, so that `:` matches a part of one. The other
-/// fields have fixed words, and there `stop:final` must not match `final_result`.
+/// fields have fixed words, and there `stop:final` must not match `final_result`. Nor must `tag:v1`
+/// match `v10`, which names another set of runs.
 fn is_open(field: &Column) -> bool {
-    !matches!(field.kind, Kind::Word(_))
+    !matches!(field.kind, Kind::Word(_)) && *field != *TAG
 }
 
 fn bounds(any: &[Bound], f: &mut fmt::Formatter<'_>) -> fmt::Result {

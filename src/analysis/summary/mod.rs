@@ -146,6 +146,10 @@ pub struct Summary {
     pub partial: bool,
     /// The data that the run shares with its copies.
     pub fingerprint: Fingerprint,
+    /// Its tags, in alphabetical order: those that it records, and those that it was given. Not
+    /// stored, since the user may change them.
+    #[serde(skip)]
+    pub tags: ThinVec<String>,
     /// How the run relates to others with the same records. Not stored, since that depends on them.
     #[serde(skip)]
     pub relation: Related,
@@ -178,6 +182,8 @@ pub struct RareFacts {
     pub changed: ThinVec<String>,
     /// The titles of the session, the preferred one first.
     pub titles: ThinVec<String>,
+    /// The tags that the run itself records.
+    pub recorded_tags: ThinVec<String>,
     /// The run that started this one, or from which it was forked.
     pub parent: Option<Box<str>>,
     /// The run whose thread this one continues in a separate file.
@@ -575,13 +581,15 @@ impl Summary {
         (self.segments + 1).saturating_sub(self.parts.max(1))
     }
 
-    /// Returns whether both summaries have the same facts. Ignores key, path, prices and relations.
+    /// Returns whether both summaries have the same facts. Ignores key, path, prices, tags and
+    /// relations.
     pub fn is_like(&self, other: &Self) -> bool {
         let (prices, relation) = (self.prices.clone(), self.relation.clone());
         *self
             == Self {
                 key: self.key.clone(),
                 path: self.path.clone(),
+                tags: self.tags.clone(),
                 prices,
                 relation,
                 ..other.clone()
@@ -604,6 +612,22 @@ impl Summary {
             prices: Some(prices).filter(|prices| !prices.is_empty()).cloned(),
             ..self
         }
+    }
+
+    /// Returns the tags of the run, including those that it was given, if they aren't those in
+    /// `self.tags`.
+    pub fn tags_if_changed<'a>(
+        &'a self,
+        given: impl Iterator<Item = &'a str>,
+    ) -> Option<ThinVec<String>> {
+        let recorded = self.recorded_tags.iter().map(String::as_str);
+        let tags: BTreeSet<&str> = recorded.chain(given).collect();
+        let is_same = self
+            .tags
+            .iter()
+            .map(String::as_str)
+            .eq(tags.iter().copied());
+        (!is_same).then(|| tags.into_iter().map(str::to_owned).collect())
     }
 
     /// Returns the run that its first steps are copied from, if known.
@@ -1317,6 +1341,11 @@ pub fn summary(
             .flat_map(|manifest| &manifest.titles)
             .map(|title| title.to_string())
             .collect(),
+        recorded_tags: manifest
+            .iter()
+            .flat_map(|manifest| &manifest.tags)
+            .map(|tag| tag.to_string())
+            .collect(),
         branched_after: manifest.and_then(|manifest| manifest.branched_after),
         continues: manifest.and_then(|manifest| manifest.continues.clone()),
         parent: manifest.and_then(|manifest| manifest.parent.clone()),
@@ -1455,6 +1484,7 @@ pub fn summary(
         events_unknown,
         partial: index.is_partial(),
         fingerprint: Fingerprint::of(index),
+        tags: sorted(&rare.recorded_tags),
         relation: Related::default(),
         life,
         rare: rare.into(),
@@ -1497,6 +1527,12 @@ impl Verdict {
             limit: None,
         }
     }
+}
+
+fn sorted(tags: &[String]) -> ThinVec<String> {
+    let mut tags: ThinVec<String> = tags.into();
+    tags.sort_unstable();
+    tags
 }
 
 fn distinct(mut list: Vec<String>, name: String) -> Vec<String> {

@@ -10,7 +10,7 @@ use crate::analysis::copies::{Keys, Relation, keys};
 use crate::analysis::facts::{Depth, record};
 use crate::analysis::query::Query;
 use crate::analysis::table::{Run, RunSource};
-use crate::live::Listed;
+use crate::live::{FollowedTags, Listed};
 use crate::model::price::Prices;
 use crate::page::part::href;
 use crate::recorded::RecordedRun;
@@ -23,6 +23,7 @@ pub(super) struct Maker {
     pub(super) query: Query,
     pub(super) board: String,
     pub(super) prices: Arc<Prices>,
+    pub(super) tags: FollowedTags,
     pub(super) now: i64,
     /// The relations of runs to others with the same records, by key.
     pub(super) relations: OnceLock<HashMap<String, Relation>>,
@@ -58,6 +59,7 @@ impl Maker {
             // Its rows also depend on the other runs.
             made.stamps = None;
         }
+        self.tags.apply(&mut opened.summary, &run.dir);
         if opened.summary.counts() && self.query.matches(&opened.summary) {
             let record = record(&opened.index, &opened, Depth::Heads);
             let record = record.priced(&opened.index, opened.summary.prices.as_deref());

@@ -212,17 +212,26 @@ fn head_of(roots: &[PathBuf], query: &str, maker: &Maker) -> io::Result<Head> {
     let build = program
         .map(|program| (program.len(), program.modified().ok()))
         .ok();
-    let mut prices = DefaultHasher::new();
-    format!("{:?}", maker.prices).hash(&mut prices);
+    let tags = match maker.query.asks_for_tags() {
+        true => format!("; tags {:x}", hash_of(&maker.tags.now())),
+        false => String::new(),
+    };
     let (version, extension) = (env!("CARGO_PKG_VERSION"), maker.format.extension());
     Ok(Head {
         roots: roots.collect::<io::Result<_>>()?,
         made_by: format!(
-            "board {version} {build:?}; {extension}; prices {:x}; address {:?}; query {query:?}",
-            prices.finish(),
+            "board {version} {build:?}; {extension}; prices {:x}; address {:?}; query {query:?}{tags}",
+            hash_of(&maker.prices),
             maker.board
         ),
     })
+}
+
+/// Returns a hash of everything in `value`.
+fn hash_of(value: &impl std::fmt::Debug) -> u64 {
+    let mut hash = DefaultHasher::new();
+    format!("{value:?}").hash(&mut hash);
+    hash.finish()
 }
 
 /// Returns the file for a run that began at this time.

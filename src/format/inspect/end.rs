@@ -10,6 +10,7 @@ use crate::format::Part;
 use crate::format::part::text;
 use crate::model::json::walk;
 use crate::model::step::Usage;
+use crate::model::tags::RecordedTags;
 use crate::model::time::parse_ts;
 use crate::model::words::grouped;
 use crate::model::{
@@ -47,7 +48,7 @@ static LOG_ALONE: Format = Format {
 
 fields! {
     struct Header { status, eval, plan, error, stats, results, invalidated }
-    struct Eval { run_id, created, task, model, solver, solver_args, model_generate_config, config, packages }
+    struct Eval { run_id, created, task, model, solver, solver_args, model_generate_config, config, packages, tags }
     struct Packages { inspect_ai }
     struct Plan { steps }
     struct Solver { solver, params }
@@ -353,6 +354,17 @@ impl Facts {
             ];
             Some(id.into_iter().flatten().collect::<Vec<_>>().join("/")).filter(|id| !id.is_empty())
         };
+        let tags = RecordedTags::of(
+            eval.tags
+                .into_iter()
+                .flat_map(walk::items)
+                .filter_map(walk::string),
+        );
+        run.notes.extend(
+            tags.left_out_words()
+                .map(|words| format!("{words}.").into()),
+        );
+        run.tags = tags.kept;
         run.invalidation = self.invalidation.take();
         let is_invalidated = is_true(header.invalidated) && run.invalidation.is_none();
         run.notes.extend(

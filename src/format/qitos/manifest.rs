@@ -11,6 +11,7 @@ use crate::model::manifest::Failure;
 use crate::model::names::{MAX_ANSWER_BYTES, capped};
 use crate::model::repair::{Object, object, read_object};
 use crate::model::stated::{Fact, Said, Source, Statement};
+use crate::model::tags::RecordedTags;
 use crate::model::time::parse_ts;
 use crate::model::{Format, IssueKind, Manifest, Trial};
 
@@ -83,6 +84,8 @@ wire! {
         branched_from: Maybe<'a, ResumedWire<'a>>,
         run_spec: Maybe<'a, RunSpecWire<'a>>,
         altered: Many<'a, Scalar<'a>>,
+        tag: Many<'a, Scalar<'a>>,
+        tags: Many<'a, Scalar<'a>>,
     }
 
     struct RunSpecWire<'a> {
@@ -250,7 +253,16 @@ impl ManifestWire<'_> {
                 "/parent_run_id names the run itself".to_owned(),
             )
         });
-        odd.chain(below).chain(circle).collect()
+        let skipped = self.tags().left_out_words();
+        let skipped = skipped.map(|words| (IssueKind::Skipped, words));
+        odd.chain(below).chain(circle).chain(skipped).collect()
+    }
+
+    /// Returns the tags. Each of the two fields is a text or a list of texts.
+    fn tags(&self) -> RecordedTags {
+        let fields = [&self.tag, &self.tags].into_iter();
+        let texts = fields.flat_map(|field| field.instead.iter().chain(&field.items));
+        RecordedTags::of(texts.filter_map(Scalar::str))
     }
 
     fn resumed(&self) -> Option<ResumedWire<'_>> {
@@ -518,6 +530,7 @@ impl ManifestWire<'_> {
             model: known(&self.model_id),
             agent: text(&self.agent_name),
             parent: text(&self.parent_run_id),
+            tags: self.tags().kept,
             statements: self.statements(),
             budget: Budget::read(self.stop_rules),
             stop: StopVerdict::read(self.stop),

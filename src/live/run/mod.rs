@@ -16,6 +16,7 @@ use reload::{Held, Reload};
 use crate::analysis::copies::{Fingerprint, Mark, Relation, marks};
 use crate::analysis::life::{ExternalFacts, Liveness, life};
 use crate::analysis::summary::{Summary, summary};
+use crate::live::tags::FollowedTags;
 use crate::mirror::Mirror;
 use crate::model::price::Prices;
 use crate::model::redact::without_private;
@@ -40,6 +41,8 @@ pub struct Run {
     /// The store whose mirror contains its files.
     store: Option<Arc<Mirror>>,
     settle: Duration,
+    /// The tags that the user gave to runs.
+    tags: Arc<FollowedTags>,
     held: Mutex<Held>,
     /// `None` while the run is parked.
     index: RwLock<Option<Arc<Index>>>,
@@ -109,6 +112,9 @@ impl Lines for Run {
 
 /// The shared index of all runs that haven't been read.
 static NOTHING_READ: LazyLock<Arc<Index>> = LazyLock::new(Arc::default);
+
+/// The shared tags of all runs that were given none.
+static UNTAGGED: LazyLock<Arc<FollowedTags>> = LazyLock::new(Arc::default);
 
 /// Runs with more bytes than this are read one at a time.
 const LARGE_BYTES: u64 = 16 << 20;
@@ -182,6 +188,7 @@ impl Run {
             dir,
             store: None,
             settle,
+            tags: Arc::clone(&UNTAGGED),
             held: Mutex::new(held),
             index: RwLock::new(None),
             summary: RwLock::new(Arc::new(summary)),
@@ -209,6 +216,26 @@ impl Run {
             summary: RwLock::new(Arc::new(summary)),
             ..self
         }
+    }
+
+    /// Adds the tags that the user gave to runs.
+    pub(super) fn tagged(self, tags: &Arc<FollowedTags>) -> Self {
+        let run = Self {
+            tags: Arc::clone(tags),
+            ..self
+        };
+        run.tag();
+        run
+    }
+
+    /// Applies the user's current tags to the row. Returns whether they changed.
+    pub(super) fn tag(&self) -> bool {
+        let mut summary = self.summary.write().unwrap_or_else(PoisonError::into_inner);
+        let Some(tags) = self.tags.changed(&summary, &self.dir) else {
+            return false;
+        };
+        Arc::make_mut(&mut summary).tags = tags;
+        true
     }
 
     /// Returns the run's key on the board.
@@ -286,8 +313,20 @@ impl Run {
             (copies.alone, copies.relation) = (Some(alone), relation);
             Arc::new(shown)
         };
-        *self.summary.write().unwrap_or_else(PoisonError::into_inner) = summary;
+        self.set_summary(summary);
         true
+    }
+
+    /// Sets the row, with the user's current tags. Returns whether it changed.
+    fn set_summary(&self, mut shown: Arc<Summary>) -> bool {
+        let mut summary = self.summary.write().unwrap_or_else(PoisonError::into_inner);
+        // With the lock, since the tags may change at any time.
+        if let Some(tags) = self.tags.changed(&shown, &self.dir) {
+            Arc::make_mut(&mut shown).tags = tags;
+        }
+        let differs = *summary != shown;
+        *summary = shown;
+        differs
     }
 
     /// Replaces the summary. Returns whether it changed.
@@ -301,10 +340,7 @@ impl Run {
             self.copies().get_or_insert_default().alone = Some(alone);
             Arc::new(shown)
         };
-        let mut summary = self.summary.write().unwrap_or_else(PoisonError::into_inner);
-        let differs = *summary != shown;
-        *summary = shown;
-        differs
+        self.set_summary(shown)
     }
 
     /// Returns the manifest's bytes, or its size if it's too large to load.
@@ -867,7 +903,7 @@ impl Run {
 
     /// Returns the summary of a redacted copy. Its name and path don't tell who wrote it either.
     pub fn summary_of_copy(&self, copy: &RedactedRun) -> Summary {
-        let fresh = self.summary_of(copy.index());
+        let fresh = self.untagged_summary_of(copy.index());
         Summary {
             key: RunKey::new(&without_private(self.key.as_str())),
             path: without_private(&self.path).into(),
@@ -877,6 +913,12 @@ impl Run {
 
     /// Returns the summary that the run would have with another index.
     pub fn summary_of(&self, index: &Index) -> Summary {
+        let mut summary = self.untagged_summary_of(index);
+        self.tags.apply(&mut summary, &self.dir);
+        summary
+    }
+
+    fn untagged_summary_of(&self, index: &Index) -> Summary {
         let prices = self.summary().prices.clone();
         Summary {
             prices,

@@ -70,6 +70,8 @@ const SAVE_REST: Duration = Duration::from_millis(2);
 const YOUNG: Duration = Duration::from_secs(10);
 /// The activity shown while the roots are scanned.
 const LOOKING: &str = "scanning the roots";
+/// The activity shown while changed tags are applied.
+const TAGGING: &str = "applying tags";
 /// The time per second for runs without hints. Without file system events, this covers all runs.
 const IDLE_BUDGET: Duration = Duration::from_millis(5);
 const POLL_BUDGET: Duration = Duration::from_millis(200);
@@ -545,7 +547,8 @@ impl Scanner {
             ),
             None => Run::new(&key, path, dir, self.settle).priced(prices),
         };
-        let run = Arc::new(run.in_store(root.mirror.clone()));
+        let run = run.in_store(root.mirror.clone());
+        let run = Arc::new(run.tagged(&self.options.tags));
         if !run.is_known() {
             self.backlog.push(Arc::clone(&run));
         }
@@ -647,6 +650,7 @@ impl Scanner {
         for (dir, came) in std::mem::take(&mut self.young) {
             self.look_below(&dir, came);
         }
+        self.look_at_tags();
         self.look_at_lively();
         self.save_memory();
         let rounds = self
@@ -670,6 +674,24 @@ impl Scanner {
             if self.options.poll.is_none() && start.elapsed() > budget {
                 break;
             }
+        }
+    }
+
+    /// Shows the tags that the user gave to runs since the last check.
+    fn look_at_tags(&self) {
+        match self.options.tags.reload() {
+            Ok(false) => return,
+            Ok(true) => {}
+            Err(error) => return tracing::warn!("the tags stay as they were: {error:#}"),
+        }
+        let mut changed = Vec::new();
+        for run in self.by_dir.values() {
+            self.shared.beat.beat(TAGGING);
+            changed.extend(run.tag().then_some(run));
+        }
+        if !changed.is_empty() {
+            self.shared
+                .raise(|revision| changed.iter().for_each(|run| run.tell(revision)));
         }
     }
 

@@ -1,0 +1,213 @@
+//! `board tag`: names sets of runs.
+
+use std::io::Write;
+
+use serde::Serialize;
+
+use super::columns::Columns;
+use super::command::{Done, query, warn, write_json};
+use super::config::{Settings, tag_file};
+use super::look::Look;
+use super::roots::Roots;
+use crate::analysis::format::{count, counted, visible_line};
+use crate::analysis::summary::Summary;
+use crate::error::{Error, Kind};
+use crate::live::{Added, FollowedTags, TagFile, check_tag};
+
+/// The exit code if no run matches.
+const NO_MATCH: u8 = 1;
+
+/// Tag the runs that match a query, so that `tag:NAME` finds them later
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Without QUERY, or with --list, prints the tags and how many runs have each.
+Tags are kept in tags.json in the directory of the settings, by the path of the run. A run that is moved loses them.
+Other tags come with the runs: from manifests, Inspect logs, and directories called tag=NAME."
+)]
+pub(super) struct Args {
+    /// The runs to tag: a query, as in `board list`
+    #[arg(allow_hyphen_values = true, requires = "name")]
+    query: Option<String>,
+    /// The tag: 1 to 64 characters, without spaces, commas and quotes
+    #[arg(value_parser = name)]
+    name: Option<String>,
+    #[command(flatten)]
+    roots: Roots,
+    /// Remove the tag from these runs
+    #[arg(long, requires = "name")]
+    remove: bool,
+    /// List the tags
+    #[arg(long, conflicts_with_all = ["query", "remove"])]
+    list: bool,
+    /// Print one JSON document
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    settings: Settings,
+}
+
+fn name(text: &str) -> Result<String, String> {
+    check_tag(text).map(|()| text.to_owned())
+}
+
+/// What was done to the runs that match.
+#[derive(Debug, Default, Serialize)]
+struct Report<'a> {
+    tag: &'a str,
+    /// The runs that match.
+    matched: usize,
+    /// The runs that have the tag now and didn't before.
+    added: usize,
+    /// The runs that had it before.
+    already: usize,
+    /// The runs that no longer have the tag.
+    removed: usize,
+    /// The runs that have it from their own records or a directory.
+    kept: usize,
+    /// The runs that have no room for another tag.
+    full: usize,
+    /// The runs whose path isn't Unicode.
+    unnamed: usize,
+}
+
+/// The tags that were given to runs.
+#[derive(Debug, Serialize)]
+struct List<'a> {
+    tags: Vec<Row<'a>>,
+}
+
+#[derive(Debug, Serialize)]
+struct Row<'a> {
+    tag: &'a str,
+    runs: usize,
+}
+
+pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
+    let file = tag_file().ok_or_else(|| {
+        Error::new(Kind::Usage, "can't tell where to keep tags")
+            .hint("set HOME or XDG_CONFIG_HOME to a directory")
+    })?;
+    let (Some(text), Some(name)) = (&args.query, &args.name) else {
+        return list(args, &file, out);
+    };
+    let query = query("tag", text, look)?;
+    let library = args.roots.library(
+        &args.settings,
+        "pass the directory after the query and the tag: board tag QUERY NAME DIR",
+    )?;
+    let (mut runs, _) = library.listed(query.asks_for_copies());
+    runs.retain(|run| query.matches(&*run.summary()));
+    let mut report = Report {
+        tag: name,
+        matched: runs.len(),
+        ..Report::default()
+    };
+    file.change(|tags| {
+        for run in &runs {
+            let has_otherwise = || {
+                let mut own = Summary::clone(&run.summary());
+                FollowedTags::default().apply(&mut own, run.dir());
+                own.tags.contains(name)
+            };
+            if args.remove {
+                report.removed += usize::from(tags.remove(run.dir(), name));
+                report.kept += usize::from(has_otherwise());
+                continue;
+            }
+            match tags.add(run.dir(), name) {
+                Added::New if has_otherwise() => report.already += 1,
+                Added::New => report.added += 1,
+                Added::Known => report.already += 1,
+                Added::Full => report.full += 1,
+                Added::NoPath => report.unnamed += 1,
+            }
+        }
+    })?;
+    if args.json {
+        write_json(out, &report)?;
+    } else {
+        writeln!(out, "{}", visible_line(&report.words(args.remove)))?;
+    }
+    report.warn();
+    Ok(if runs.is_empty() { NO_MATCH } else { 0 })
+}
+
+impl Report<'_> {
+    fn words(&self, removes: bool) -> String {
+        let tag = self.tag;
+        if self.matched == 0 {
+            return "no run matches".to_owned();
+        }
+        if removes {
+            let kept = match self.kept {
+                0 => String::new(),
+                1 => "; 1 run still has it from its records or a directory".to_owned(),
+                kept => format!(
+                    "; {} still have it from their records or a directory",
+                    counted(kept, "run")
+                ),
+            };
+            let removed = counted(self.removed, "run");
+            return format!(
+                "removed {tag} from {removed} of {}{kept}",
+                count(self.matched as u64)
+            );
+        }
+        let already = match self.already {
+            0 => String::new(),
+            already => format!("; {} already had it", counted(already, "run")),
+        };
+        format!("tagged {} with {tag}{already}", counted(self.added, "run"))
+    }
+
+    /// Names the runs that couldn't be tagged.
+    fn warn(&self) {
+        if self.full > 0 {
+            warn(&format!(
+                "{} as many tags as a run can have; remove one with `board tag QUERY NAME --remove`",
+                runs_have(self.full)
+            ));
+        }
+        if self.unnamed > 0 {
+            warn(&format!(
+                "{} a path that isn't Unicode, so board can't tag them",
+                runs_have(self.unnamed)
+            ));
+        }
+    }
+}
+
+fn runs_have(runs: usize) -> String {
+    let verb = if runs == 1 { "has" } else { "have" };
+    format!("{} {verb}", counted(runs, "run"))
+}
+
+/// Prints the tags with the number of runs that were given each.
+fn list(args: &Args, file: &TagFile, out: &mut dyn Write) -> Done {
+    let tags = file.read()?;
+    let counts = tags.counts();
+    if args.json {
+        let tags = counts.into_iter().map(|(tag, runs)| Row { tag, runs });
+        write_json(
+            out,
+            &List {
+                tags: tags.collect(),
+            },
+        )?;
+        return Ok(0);
+    }
+    if counts.is_empty() {
+        writeln!(out, "no tags; `board tag QUERY NAME` adds one")?;
+        return Ok(0);
+    }
+    let line = |(tag, runs): (&str, usize)| {
+        let (tag, runs) = (visible_line(tag).into_owned(), counted(runs, "run"));
+        [tag, runs]
+    };
+    let lines: Vec<[String; 2]> = counts.into_iter().map(line).collect();
+    let columns = Columns::of(&lines, |_| false);
+    for line in &lines {
+        writeln!(out, "{}", columns.line(line))?;
+    }
+    Ok(0)
+}
