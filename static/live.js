@@ -87,13 +87,13 @@ if (body.dataset.stream) {
     tell();
   });
   // A hidden tab closes its connection, because a browser has only about six for all tabs together.
-  document.addEventListener("visibilitychange", () => {
-    if (document.hidden && !isAway()) return;
-    down = 0;
-    if (document.hidden) disconnect();
-    else connect();
+  const settle = () => {
+    if (isAway()) disconnect(), (down = 0);
+    else if (!stream || stream.readyState === EventSource.CLOSED) connect();
     tell();
-  });
+  };
+  document.addEventListener("visibilitychange", settle);
+  body.addEventListener("board:tells", settle);
   addEventListener("pageshow", (event) => event.persisted && connect());
   connect();
 }

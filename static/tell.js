@@ -39,7 +39,9 @@ async function keep() {
     if (!free) words.textContent = `${SLOTS} other tabs already wait for runs. This one tells only while you can see it.`;
   }
   if (!isOn() && free) free = free();
-  body.toggleAttribute("data-tells", Boolean(free));
+  const had = "tells" in body.dataset;
+  // live.js connects a hidden tab that tells, and disconnects one that no longer does.
+  if (body.toggleAttribute("data-tells", Boolean(free)) !== had) body.dispatchEvent(new CustomEvent("board:tells"));
 }
 
 function show() {
@@ -61,6 +63,7 @@ button.addEventListener("click", async () => {
   const on = isOn();
   words.textContent = on ? "" : await ask();
   set(!on && !words.textContent);
+  if (!on && !words.textContent && !isOn()) words.textContent = "This browser keeps no settings for this page.";
 });
 document.addEventListener("click", ({ target }) => box.contains(target) || (words.textContent = ""));
 addEventListener("storage", ({ key }) => key === ASKED && show()); // another tab
@@ -87,4 +90,5 @@ body.addEventListener("board:state", ({ detail }) => {
   if (detail.ended) box.remove();
   else if (!box.isConnected) document.querySelector("[data-pause]").after(box);
 });
-show();
+if (!isList && "ended" in body.dataset) set(false); // it ended while no tab showed it
+else show();

@@ -34,7 +34,7 @@ function show() {
     if (!isNew(row)) mark?.remove();
     else if (!mark) row.querySelector("th a").after(window.elements.made("i", { class: "bd fresh", title: `Added or ended since ${when()}` }, "new"));
   }
-  const link = document.querySelector("[data-since]");
+  const link = document.querySelector("a[data-since]");
   if (!link || !fresh) return;
   link.hidden = false;
   link.href = address(`updated>${since}`);
@@ -44,7 +44,7 @@ function show() {
 
 async function recount() {
   show();
-  if (Number.isNaN(seconds) || !document.querySelector("[data-since]")) return;
+  if (Number.isNaN(seconds) || !document.querySelector("a[data-since]")) return;
   const counts = await Promise.all([count(`updated>${since} -${GROWS}`), count(`started>${since} ${GROWS}`)]);
   fresh = counts.includes(undefined) ? undefined : counts[0] + counts[1];
   show();

@@ -4,10 +4,11 @@ use std::io::{self, Write};
 
 use jiff::civil::Date;
 
+use super::config::tag_file;
 use super::look::Look;
-use super::terminal::TerminalFilter;
 use crate::analysis::query::{Clock, Query};
 use crate::error::{Error, Kind};
+use crate::live::FollowedTags;
 use crate::model::names::first_chars;
 
 /// The help text for RUN, shared by all commands.
@@ -67,17 +68,14 @@ pub(super) fn query_at(
             let what = format!("can't use the term {}: {}", term.text, term.why);
             Err(Error::new(Kind::Usage, what).hint(FIELDS))
         }
-        None => Ok(query),
+        None => {
+            if query.asks_for_tags() {
+                // Without them, the query would find other runs.
+                FollowedTags::read(tag_file())?;
+            }
+            Ok(query)
+        }
     }
-}
-
-/// Prints a warning to stderr.
-pub(super) fn warn(text: &str) {
-    // If stderr is closed, there's no other place for it.
-    let _ = writeln!(
-        TerminalFilter::new(io::stderr(), &io::stderr()),
-        "board: warning: {text}"
-    );
 }
 
 /// The reason why a command failed.

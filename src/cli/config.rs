@@ -13,7 +13,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use toml::Spanned;
 
-use super::command::warn;
+use super::warning::warn;
 use crate::error::{Error, Kind, Result, in_plain_words};
 use crate::live::{Editor, FollowedTags, TagFile};
 use crate::mirror::Address;

@@ -5,11 +5,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::command::{Done, query, write_json};
-use super::config::tag_file;
+use super::config::followed_tags;
 use super::look::{Ink, Look};
 use super::roots::no_runs;
 use crate::analysis::format::{age, counted, visible_line};
-use crate::live::{FollowedTags, Library};
+use crate::live::Library;
 use crate::page::edits::recent::{Found, PAGE, RecentEdits};
 
 /// List the newest edits of files over all runs
@@ -39,7 +39,7 @@ pub(super) struct Args {
 pub(super) fn run(args: Args, look: &Look, out: &mut dyn Write) -> Done {
     super::stores::refuse(&args.root)?;
     let query = query("edits", args.query.as_deref().unwrap_or_default(), look)?;
-    let tags = Arc::new(FollowedTags::read(tag_file())?);
+    let tags = followed_tags();
     let library = Library::load_with(vec![args.root], Arc::default(), tags);
     for root in library.status().roots {
         if let Some(fault) = root.fault {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::columns::{Columns, cut_end, cut_start, widths};
 use super::command::{Between, Done, cut, query, write_json};
-use super::config::{Settings, tag_file};
+use super::config::{Settings, followed_tags};
 use super::look::{Ink, Look, ink_of};
 use super::roots::no_runs;
 use crate::analysis::columns::{self, COLUMNS, Column, RUN, RunRow, STATUS, TITLE, VERDICT, Width};
@@ -15,7 +15,7 @@ use crate::analysis::format::{MISSING, count, counted, visible_line};
 use crate::analysis::query::{CalendarField, Clock, Needle, Query, Sort, Test};
 use crate::analysis::select::{Group, Grouping, Window, groups, select};
 use crate::analysis::summary::Summary;
-use crate::live::{FollowedTags, Library, SkippedKind};
+use crate::live::{Library, SkippedKind};
 use crate::page::runs::api::Runs;
 use crate::page::runs::csv;
 
@@ -122,7 +122,7 @@ pub(super) fn run(args: Args, look: &Look, out: &mut dyn Write) -> Done {
     let query = query("list", &terms.join(" "), look)?;
     super::stores::refuse(&args.root)?;
     let prices = args.settings.read()?.prices;
-    let tags = Arc::new(FollowedTags::read(tag_file())?);
+    let tags = followed_tags();
     let library = Library::load_with(vec![args.root], prices, tags);
     let root = library.status().roots.into_iter().next();
     if let Some((root, fault)) = root

@@ -42,6 +42,7 @@ mod terminal;
 #[cfg(test)]
 mod tests;
 mod usage;
+mod warning;
 mod whatif;
 mod why;
 

@@ -3,11 +3,11 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::config::{Settings, tag_file};
+use super::config::{Settings, followed_tags};
 use super::{serve, sessions, stores};
 use crate::analysis::summary::Summary;
 use crate::error::{Error, Kind, Result};
-use crate::live::{FollowedTags, Library};
+use crate::live::Library;
 
 /// The directories to read.
 #[derive(Debug, clap::Args)]
@@ -35,8 +35,8 @@ impl Roots {
         for root in &roots {
             stores::refuse(root)?;
         }
-        let tags = FollowedTags::read(tag_file())?;
-        let library = Library::load_with(roots, config.prices, Arc::new(tags));
+        let tags = followed_tags();
+        let library = Library::load_with(roots, config.prices, tags);
         for root in library.status().roots {
             if let Some(fault) = root.fault {
                 return Err(no_runs(&root.path, &fault).hint(hint));

@@ -7,14 +7,14 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::command::{Done, query, write_json};
-use super::config::tag_file;
+use super::config::followed_tags;
 use super::look::{Ink, Look};
 use super::roots::no_runs;
 use crate::analysis::format::lowered;
 use crate::analysis::format::{bytes, counted, visible_line};
 use crate::analysis::search::{LeftOut, LineMatch, Needle, Tally};
 use crate::error::{Error, Kind, Result};
-use crate::live::{FollowedTags, HitSink, Library, search};
+use crate::live::{HitSink, Library, search};
 use crate::model::{Index, RunKey, TraceFile};
 use crate::page::part::job::State;
 use crate::page::search::{found, place};
@@ -123,7 +123,7 @@ fn runs(
         };
     };
     let query = self::query("search", query, look)?;
-    let tags = Arc::new(FollowedTags::read(tag_file())?);
+    let tags = followed_tags();
     let library = Library::load_with(vec![root.to_owned()], Arc::default(), tags);
     let roots = library.status().roots;
     if let Some(fault) = roots.into_iter().find_map(|root| root.fault) {

@@ -5,10 +5,10 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::command::warn;
 use super::config::{Config, Settings, followed_tags};
 use super::sessions;
 use super::stores::{Stores, seconds};
+use super::warning::warn;
 use crate::error::{Error, Kind, Result};
 use crate::live::{Elsewhere, Library, Options};
 use crate::serve::Address;

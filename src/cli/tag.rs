@@ -5,14 +5,15 @@ use std::io::Write;
 use serde::Serialize;
 
 use super::columns::Columns;
-use super::command::{Done, query, warn, write_json};
+use super::command::{Done, query, write_json};
 use super::config::{Settings, tag_file};
 use super::look::Look;
 use super::roots::Roots;
+use super::warning::warn;
 use crate::analysis::format::{count, counted, visible_line};
 use crate::analysis::summary::Summary;
 use crate::error::{Error, Kind};
-use crate::live::{Added, FollowedTags, TagFile, check_tag};
+use crate::live::{Added, FollowedTags, TagFile, check_tag, is_same_tag};
 
 /// The exit code if no run matches.
 const NO_MATCH: u8 = 1;
@@ -107,7 +108,7 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
             let has_otherwise = || {
                 let mut own = Summary::clone(&run.summary());
                 FollowedTags::default().apply(&mut own, run.dir());
-                own.tags.contains(name)
+                own.tags.iter().any(|tag| is_same_tag(tag, name))
             };
             if args.remove {
                 report.removed += usize::from(tags.remove(run.dir(), name));

@@ -51,10 +51,20 @@ pub fn check_tag(name: &str) -> std::result::Result<(), String> {
             "a tag has no spaces, commas, quotes or control characters; use `-` or `_`".to_owned(),
         );
     }
+    if name.contains(['/', '\\']) || name.starts_with('.') {
+        return Err(
+            "a tag isn't a path: give the query and the tag before the directory".to_owned(),
+        );
+    }
     if name.eq_ignore_ascii_case("none") {
         return Err("`tag:none` finds runs without a tag; choose another name".to_owned());
     }
     Ok(())
+}
+
+/// Returns whether queries take two tags for the same.
+pub fn is_same_tag(one: &str, other: &str) -> bool {
+    one.to_lowercase() == other.to_lowercase()
 }
 
 /// The tags of runs, by the path of the run.
@@ -89,7 +99,7 @@ impl Tags {
             return Added::NoPath;
         };
         let known = self.0.get(path);
-        if known.is_some_and(|tags| tags.contains(name)) {
+        if known.is_some_and(|tags| tags.iter().any(|tag| is_same_tag(tag, name))) {
             return Added::Known;
         }
         if known.is_some_and(|tags| tags.len() >= MAX_TAGS) {
@@ -108,7 +118,9 @@ impl Tags {
         let Some(tags) = self.0.get_mut(path) else {
             return false;
         };
-        let had = tags.remove(name);
+        let before = tags.len();
+        tags.retain(|tag| !is_same_tag(tag, name));
+        let had = tags.len() < before;
         if tags.is_empty() {
             self.0.remove(path);
         }
@@ -285,7 +297,8 @@ impl TagFile {
         drop(file);
         fs::rename(&new, self.path())?;
         #[cfg(unix)]
-        File::open(&self.dir)?.sync_all()?;
+        // Not every file system can sync a directory, and the tags are written.
+        File::open(&self.dir).and_then(|dir| dir.sync_all()).ok();
         Ok(())
     }
 

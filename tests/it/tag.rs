@@ -253,8 +253,8 @@ fn a_file_that_cannot_be_used_is_kept_and_named() {
         for args in [
             &["tag", "run=a", "x"][..],
             &["tag"],
-            &["list", "runs"],
-            &["experiment", "a", "b"],
+            &["list", "tag:x", "runs"],
+            &["experiment", "tag:a", "tag:b"],
         ] {
             let (code, stdout, stderr) = home.said(args);
             assert_eq!((code, &*stdout), (3, ""), "{args:?}");
@@ -263,6 +263,13 @@ fn a_file_that_cannot_be_used_is_kept_and_named() {
                 "{args:?}: {stderr}"
             );
         }
+        let (code, stdout, stderr) = home.said(&["list", "runs"]);
+        assert_eq!(code, 0, "a query without tags needs none");
+        assert!(stdout.contains("4 runs"), "{stdout}");
+        assert!(
+            stderr.contains("warning") && stderr.contains(why),
+            "{stderr}"
+        );
         assert_eq!(fs::read_to_string(home.file()).unwrap(), text);
     }
     for name in [
@@ -272,6 +279,8 @@ fn a_file_that_cannot_be_used_is_kept_and_named() {
         "a\"b",
         "it's",
         "a\tb",
+        "./runs",
+        "a/b",
         "none",
         &"x".repeat(65),
     ] {

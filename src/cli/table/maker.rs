@@ -23,7 +23,7 @@ pub(super) struct Maker {
     pub(super) query: Query,
     pub(super) board: String,
     pub(super) prices: Arc<Prices>,
-    pub(super) tags: FollowedTags,
+    pub(super) tags: Arc<FollowedTags>,
     pub(super) now: i64,
     /// The relations of runs to others with the same records, by key.
     pub(super) relations: OnceLock<HashMap<String, Relation>>,

@@ -16,11 +16,11 @@ use std::path::PathBuf;
 use std::sync::OnceLock;
 
 use super::command::{Done, query, write_json};
-use super::config::{Settings, tag_file};
+use super::config::{Settings, followed_tags};
 use super::look::Look;
 use crate::analysis::format::{bytes, count, counted, visible_line};
 use crate::error::{Error, Kind};
-use crate::live::{FollowedTags, Listed, list};
+use crate::live::{Listed, list};
 use maker::Maker;
 use read::Piece;
 use rows::{Format, Sheet, Table};
@@ -87,7 +87,7 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
         query: self::query("table", query, look)?,
         board: args.board.clone(),
         prices: args.settings.read()?.prices,
-        tags: FollowedTags::read(tag_file())?,
+        tags: followed_tags(),
         now: look.now,
         relations: OnceLock::new(),
     };
