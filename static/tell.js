@@ -1,9 +1,9 @@
-// Tells when a run ends, if the user asks for it: with a notification, and in the title of a hidden tab. A page learns of
-// the end from its usual update. The browser keeps which pages tell.
+// Notifies the user when a run ends, if they asked for it: with a notification, and in the title of a hidden tab. The page
+// gets the end with its usual update. The browser stores which pages notify.
 
 const ASKED = "board-tell"; // paths of these pages, the latest last
 const MOST = 64;
-const SLOTS = 3; // so many of these tabs stay connected while they are hidden, since all tabs share about six connections
+const SLOTS = 3; // tabs that stay connected while they are hidden; all tabs share about six connections
 const { body } = document;
 const { made } = window.elements;
 const { attempt, write } = window.views;
@@ -84,7 +84,7 @@ document.addEventListener("runs:ended", ({ detail: runs }) => {
   };
 });
 
-// A run that has ended has nothing left to tell, unless it goes on.
+// A run that has ended needs no button, unless it continues.
 body.addEventListener("board:state", ({ detail }) => {
   if (!isList && !/^\/runs\/[^/]+$/.test(here)) return; // tabs of a run have the same path
   if (detail.ended) box.remove();

@@ -21,7 +21,7 @@ impl Columns {
         }
     }
 
-    /// Makes columns that have room for `lines`, of which one may be the heads.
+    /// Returns columns wide enough for `lines`, one of which may be the heads.
     pub(super) fn of<L>(
         lines: impl IntoIterator<Item = L>,
         is_right: impl Fn(usize) -> bool,

@@ -1,4 +1,5 @@
-//! Says that a run didn't solve its task if a score says so. How the run ended comes second.
+//! The sentence about a run whose score says that its task isn't solved. A second sentence has the
+//! end of the run.
 
 use super::facts::Facts;
 use super::wording::{NoteKind, Wording};
