@@ -34,7 +34,7 @@ function move(key) {
   if (next !== undefined) go(next);
 }
 
-/** Searches for the text in the field, and moves to the first step with it from here on. */
+/** Searches for the text in the field, and moves to the next step that contains it, starting with the current one. */
 async function search() {
   clearTimeout(timer);
   asking?.abort();

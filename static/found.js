@@ -1,5 +1,5 @@
-// Marks the text that a transcript is searched for, and brings it into view. find.js says when: `found:mark`, and
-// `found:show` with the number of a step.
+// Marks the text that was searched for in a transcript, and scrolls to it. find.js dispatches `found:mark`, and `found:show`
+// with the number of a step.
 
 const MOST = 2000; // places that are marked
 

@@ -230,7 +230,7 @@ fn share(runs: usize, overview: &Overview) -> String {
 }
 
 /// Writes a table after an empty line: a head, if there is one, and the rows. The columns at `right`
-/// are aligned right. Nothing is written without rows.
+/// are aligned right. Without rows, writes nothing.
 fn table(
     first: &str,
     heads: &[&str],

@@ -468,6 +468,7 @@ pub fn overview<'a>(runs: impl IntoIterator<Item = &'a Summary>, asked: &Asked<'
 fn dated(runs: &[Placed<'_>]) -> usize {
     runs.iter().filter(|(_, moment)| moment.is_some()).count()
 }
+
 /// Returns the days before the period, whether or not it has ended.
 fn days_before(days: Days, today: Date) -> Option<Days> {
     let until = days.until.map_or(today, |until| until.min(today));

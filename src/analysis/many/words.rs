@@ -71,7 +71,7 @@ impl Overview {
             );
         }
         if !matches!(self.finding, Finding::Cost { .. }) {
-            details.extend(self.cost_change());
+            details.extend(self.cost_change().map(|(words, _)| format!("{words}.")));
         }
         if !matches!(self.finding, Finding::Totals) && self.has_charts() {
             details.push(self.totals_sentence());
@@ -134,8 +134,8 @@ impl Overview {
         day.strftime(format).to_string()
     }
 
-    /// Words how the cost changed: `Cost rose 67%`.
-    fn cost_change(&self) -> Option<String> {
+    /// Words how the cost changed, and what comes before the amount: `Cost rose 67%`, ` to `.
+    fn cost_change(&self) -> Option<(String, &'static str)> {
         let before = self.before.as_ref()?;
         let (now, was) = (self.totals.cost.sum?, before.cost.sum?);
         if before.cost.runs < super::trend::FEW || was <= 0.0 {
@@ -143,13 +143,13 @@ impl Overview {
         }
         let change = relative(now, was)?;
         Some(match change.strip_prefix(['+', '\u{2212}']) {
-            Some(percent) if now > was => format!("Cost rose {percent}."),
-            Some(percent) => format!("Cost fell {percent}."),
+            Some(percent) if now > was => (format!("Cost rose {percent}"), " to "),
+            Some(percent) => (format!("Cost fell {percent}"), " to "),
             None if change == "±0%" => return None,
-            None => format!(
-                "Cost is {} times what it was.",
-                change.trim_start_matches('×')
-            ),
+            None => {
+                let times = change.trim_start_matches('×');
+                (format!("Cost is {times} times what it was"), ", at ")
+            }
         })
     }
 
@@ -160,8 +160,7 @@ impl Overview {
         else {
             return None;
         };
-        let first = self.cost_change()?;
-        let first = first.trim_end_matches('.');
+        let (first, before) = self.cost_change()?;
         let to = self.totals.cost.cost();
         let project = project.as_deref().filter(|_| change.abs() > 0.0);
         let by = project.map(|project| {
@@ -175,11 +174,7 @@ impl Overview {
             let name = format::visible_line(last_part(project)).into_owned();
             format!("; {name} {verb} {mark}{size}")
         });
-        let to = match first.ends_with("what it was") {
-            true => format!(", at {to}"),
-            false => format!(" to {to}"),
-        };
-        Some(format!("{first}{to}{}.", by.unwrap_or_default()))
+        Some(format!("{first}{before}{to}{}.", by.unwrap_or_default()))
     }
 
     fn totals_sentence(&self) -> String {

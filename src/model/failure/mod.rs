@@ -63,7 +63,7 @@ pub struct FailureKey {
 /// The failed steps of a run that have one message.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct FailureGroup {
-    /// What they have in common.
+    /// Their source, tool and message.
     pub key: FailureKey,
     /// The ordinal of the first step, unless the step has no line.
     pub first: Option<usize>,
@@ -195,7 +195,7 @@ impl FailureTally {
             groups, awaited, ..
         } = self;
         awaited.retain(|before| {
-            // Sub-agents work beside each other.
+            // Sub-agents run at the same time.
             if (before.is_nested, before.agent) != (step.is_nested, step.agent) {
                 return true;
             }

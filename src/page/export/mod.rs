@@ -123,7 +123,7 @@ pub(crate) async fn page(
     Ok((headers, body).into_response())
 }
 
-/// What is saved of a run.
+/// The part of a run to save.
 #[derive(Debug, Default)]
 pub(crate) struct Saving {
     /// The step to open at and how many of its events to show.
@@ -510,7 +510,7 @@ fn write_child(
 ) -> io::Result<usize> {
     let left_out = match (&child.files, left) {
         (None, _) => AWAY,
-        // A redacted copy of the run would be made in vain.
+        // Otherwise a redacted copy of the run would be made and not used.
         (_, 0) => "Size limit reached, this run is omitted.",
         _ => {
             let mut written = 0;
@@ -594,7 +594,7 @@ pub(crate) fn write_markdown(
     let total = view.index.steps().len();
     let steps = export.only.clone().unwrap_or(0..total);
     let mut notes = notes(view, export);
-    // A redacted file says so itself.
+    // Redacted files have this note already.
     if export.redacted.is_none() {
         notes.push("Images are omitted.".to_owned());
     }

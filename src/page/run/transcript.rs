@@ -78,7 +78,7 @@ pub(crate) struct Find {
 
 impl Find {
     /// Searches the run for a text. An empty text finds nothing. The search ends when `request` is
-    /// gone, because nobody waits for it then.
+    /// dropped, because then nobody reads the result.
     pub(crate) fn new(run: &Run, view: &RunView<'_>, text: &str, request: &Weak<()>) -> Self {
         let mut find = Self {
             text: text.to_owned(),
@@ -194,7 +194,7 @@ pub(crate) struct Found<'a> {
 impl HtmlSafe for Found<'_> {}
 
 impl<'a> Found<'a> {
-    /// Shows what a search found, beside steps from `first` on.
+    /// Returns the result of a search for a page whose steps begin at `first`.
     pub(crate) fn new(view: &'a RunView<'a>, find: &'a Find, first: usize) -> Self {
         Self {
             key: view.key(),
@@ -346,7 +346,7 @@ struct TranscriptStep {
     n: usize,
     /// `5`, with the recorded id.
     label: Line,
-    /// The addresses of the step in the Steps tab, and of its place in the transcript.
+    /// The address of the step in the Steps tab, and the one in the transcript.
     href: String,
     place: String,
     /// The time of day.

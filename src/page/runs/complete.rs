@@ -29,7 +29,7 @@ const MAX_TYPED: usize = 2_000;
 const MAX_VALUE: usize = 80;
 /// Different values that are counted, at most. Each run may have its own.
 const MAX_VALUES: usize = 5_000;
-/// Spellings of a value that are told apart, at most.
+/// Spellings of a value that are counted separately, at most.
 const MAX_SPELLINGS: usize = 8;
 /// The dates that are offered.
 const DATES: [(&str, &str); 5] = [
@@ -40,7 +40,7 @@ const DATES: [(&str, &str); 5] = [
     ("30d", "the last 30 days"),
 ];
 
-/// The value that stands for a missing one.
+/// The word in queries for a missing value.
 const NONE: &str = "none";
 
 /// What may come next in a filter.
