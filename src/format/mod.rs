@@ -105,7 +105,9 @@ pub(crate) use qitos::{event as event_in, step as step_in};
 use crate::model::event::Event;
 use crate::model::{Record, Step};
 
-/// The stage of an event whose record is the content of a system message.
+/// The phase of an event whose record is the content of a message.
+pub const MESSAGE: &str = "message";
+/// The stage of such an event if it's a system message.
 pub const SYSTEM: &str = "system";
 /// The phase of an event whose record is a text that other records refer to. Its stage is the key.
 pub const STORED: &str = "attachment";

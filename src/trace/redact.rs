@@ -38,12 +38,7 @@ impl RedactedRun {
     /// # Errors
     /// Fails if the files can't be read, or the copy can't be written.
     pub fn of(dir: &RunDir) -> io::Result<Self> {
-        let sources = Sources::open(dir)?;
-        let documents = sources.read_documents(dir)?;
-        let mut search = Search::default();
-        sources.search(dir, &documents, &mut search)?;
-        let blanked = search.blanked();
-        Self::copied(dir, &sources, &documents, &search.end(), blanked)
+        Self::with(dir, &mut SharedSecrets::default())
     }
 
     /// Copies the run in `dir` without its secrets and without those of the runs that it's saved

@@ -15,7 +15,7 @@ use super::format;
 use super::life::{ExternalFacts, Life, life};
 use super::ordinals::kept_of_all;
 use super::stated::{cost_usd, tokens, total};
-use super::verdict::{RunStatus, Verdict, is_part_of_reward, verdict};
+use super::verdict::{RunStatus, Verdict, deciding, is_part_of_reward, verdict};
 use super::{
     health,
     life::Liveness,
@@ -28,19 +28,6 @@ use crate::model::index::{Distinct, Group, QUARTER, RunTally, SpentKey};
 use crate::model::price::{KindCosts, Prices, RequestSize};
 use crate::model::step::Usage;
 use crate::model::{Can, Certainty, EventKind, Index, Outcome, RunKey, RunScore};
-
-/// Returns the score of the run: the reward if there is one, otherwise the lowest score that isn't
-/// part of a reward.
-fn given<'a>(scores: impl Iterator<Item = &'a RunScore> + Clone) -> Option<f64> {
-    let whole = scores
-        .clone()
-        .find(|given| *given.name == *"reward")
-        .and_then(|given| given.score);
-    let others = scores
-        .filter(|given| !is_part_of_reward(&given.name))
-        .filter_map(|given| given.score);
-    whole.or_else(|| others.min_by(f64::total_cmp))
-}
 
 #[cfg(test)]
 mod tests;
@@ -1246,6 +1233,18 @@ fn lines(index: &Index) -> (usize, usize) {
     )
 }
 
+/// Returns the answer of the score that says whether the task is solved, or else the one that all
+/// scores name.
+fn scored_answer(scores: &[RunScore]) -> Option<Box<str>> {
+    let deciding = deciding(scores).and_then(|given| given.answer.as_ref());
+    let mut all = scores.iter().filter_map(|given| given.answer.as_ref());
+    let only = || {
+        let first = all.next()?;
+        all.all(|answer| answer == first).then_some(first)
+    };
+    deciding.or_else(only).cloned()
+}
+
 /// Summarizes a run.
 pub fn summary(
     key: &RunKey,
@@ -1370,10 +1369,7 @@ pub fn summary(
         target: manifest
             .and_then(|manifest| manifest.trial.as_deref())
             .and_then(|trial| trial.target.clone()),
-        scored_answer: manifest
-            .into_iter()
-            .flat_map(|manifest| &manifest.scores)
-            .find_map(|given| given.answer.clone()),
+        scored_answer: manifest.and_then(|manifest| scored_answer(&manifest.scores)),
         sample: Sample::of(index),
         grader_tokens: manifest.and_then(|manifest| manifest.grader_tokens),
         invalidation: text(manifest.and_then(|manifest| manifest.invalidation.as_ref())),
@@ -1426,7 +1422,8 @@ pub fn summary(
         },
         prices: None,
         duration_ms: took,
-        last_score: given(run_scores.clone())
+        last_score: manifest
+            .and_then(|manifest| deciding(&manifest.scores)?.score)
             .or(run.last_score.filter(|_| !index.has_disordered_steps())),
         critics: run_scores
             .clone()

@@ -30,9 +30,9 @@ impl Facts<'_> {
         let manifest = self.manifest?;
         let given = deciding(&manifest.scores)?;
         let value = given.score?;
-        // A reward of 0 says as much as a recorded failure.
+        // A reward of 0 says as much as a recorded failure. A full score contradicts it.
         let is_failed = match manifest.success {
-            Some(_) => self.is_unsuccessful(),
+            Some(_) => self.is_unsuccessful() && value < 1.0,
             None => *given.name == *"reward" && value == 0.0,
         };
         let value = match value {
@@ -44,10 +44,11 @@ impl Facts<'_> {
 }
 
 /// Returns the score that says whether the task is solved: the reward if there is one, otherwise the
-/// lowest score.
+/// lowest score that isn't part of a reward.
 pub(in crate::analysis) fn deciding(scores: &[RunScore]) -> Option<&RunScore> {
     let scored = || scores.iter().filter(|given| given.score.is_some());
-    let reward = scored().find(|given| *given.name == *"reward");
+    let is_reward = |given: &&RunScore| *given.name == *"reward";
+    let reward = scored().find(is_reward);
     let whole = scored().filter(|given| !is_part_of_reward(&given.name));
     reward.or_else(|| {
         whole.min_by(|one, other| {

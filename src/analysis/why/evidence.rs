@@ -161,7 +161,11 @@ fn from_scores(summary: &Summary, index: &Index, evidence: &mut Vec<Evidence>) {
     let given = manifest.and_then(|manifest| deciding(&manifest.scores));
     let score = given.filter(|_| is_unsolved).and_then(|given| {
         let reason = given.reason.as_deref()?;
-        let reason = clipped(reason.lines().next()?.trim(), MAX_OUTPUT_CHARS);
+        let first = reason
+            .lines()
+            .map(str::trim)
+            .find(|line| !line.is_empty())?;
+        let reason = clipped(first, MAX_OUTPUT_CHARS);
         let event = given.source.as_ref().map(|(event, _)| *event);
         Some(Evidence {
             event,

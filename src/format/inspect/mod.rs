@@ -14,7 +14,9 @@ use std::collections::{BTreeMap, HashMap};
 use super::recent::Recent;
 use super::value::{count, cut, filled, is_true, micros, short, spoken};
 use super::watch::begun;
-use super::{Draft, EventDraft, Reader, RecordPlace, STORED, SYSTEM, Several, Shape, Source, Tool};
+use super::{
+    Draft, EventDraft, MESSAGE, Reader, RecordPlace, STORED, SYSTEM, Several, Shape, Source, Tool,
+};
 use crate::format::part::text;
 use crate::model::json::walk;
 use crate::model::{Compaction, EventKind, IssueKind};
@@ -446,7 +448,7 @@ impl Sample {
             self.system += 1;
             let own = draft.place();
             draft.at(content);
-            draft.event(EventDraft::new("message", None).stage(SYSTEM));
+            draft.event(EventDraft::new(MESSAGE, None).stage(SYSTEM));
             draft.at(own);
         }
     }

@@ -350,6 +350,10 @@ fn change(change: &str) -> Option<(String, Option<String>, Option<String>)> {
     Some((key, before, after))
 }
 
+/// The explanation of a scorer with a longer name isn't looked up in the log; bytes. Each named value
+/// keeps the pointer to it.
+const MAX_SOURCE_NAME: usize = 256;
+
 /// Reads a score: one value, or several named values.
 fn score(name: &str, of: &str, at: Option<usize>) -> Vec<RunScore> {
     let of = Given::of(of);
@@ -359,7 +363,7 @@ fn score(name: &str, of: &str, at: Option<usize>) -> Vec<RunScore> {
         format!("/{key}/explanation").into_boxed_str()
     };
     let source = at
-        .filter(|_| explanation.is_some())
+        .filter(|_| explanation.is_some() && name.len() <= MAX_SOURCE_NAME)
         .map(|at| (at, pointer()));
     let reason = explanation.or_else(|| answer.as_ref().map(|answer| format!("answer: {answer}")));
     let answer = answer.map(|answer| cut(answer.trim()));
@@ -380,7 +384,7 @@ fn score(name: &str, of: &str, at: Option<usize>) -> Vec<RunScore> {
     };
     match of.value {
         Some(value) if value.starts_with('{') => {
-            let each = walk::members(value);
+            let each = walk::members(value).take(MAX_SCORES);
             each.map(|(key, value)| {
                 given(
                     &format!("{name}.{}", text(Some(key)).unwrap_or_default()),

@@ -46,8 +46,8 @@ const MAX_STEPS: usize = 120;
 const LINES_PER_STEP: usize = 5;
 /// Prompts shown before one step, at most.
 const MAX_PROMPTS: usize = 20;
-/// System messages shown before one step, at most.
-const MAX_SYSTEM: usize = 10;
+/// System messages shown before one step, at most: as many as a reader keeps of a sample.
+const MAX_SYSTEM: usize = 50;
 /// The characters that are shown of a command that the user ran, and of its output on one line.
 const MAX_COMMAND_CHARS: usize = 200;
 /// Steps found by a search, at most.

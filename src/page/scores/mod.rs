@@ -129,11 +129,23 @@ impl<'a> ScoresBody<'a> {
     pub(crate) fn new(view: &'a RunView<'a>, query: Query) -> Self {
         let scores = Scores::of(view.index);
         let fold = &mut Fold::new(ValueLinks::default());
-        let reasons = scores.of_run.iter().map(|given| reason(view, given, fold));
+        let event = |given: &RunScore| given.source.as_ref().map(|(event, _)| *event);
+        let mut reasons = Vec::new();
+        // Scores of a sample are in one record.
+        for given in scores.of_run.chunk_by(|a, b| event(a) == event(b)) {
+            let record = given.first().and_then(event).and_then(|event| {
+                let span = view.index.events().get(event)?.span;
+                let record = view.lines.record(TraceFile::Events, span).ok()?;
+                Some(with_texts(view, record))
+            });
+            let json = record.as_ref().and_then(|record| Json::parse(&record.text));
+            let reason = |given| reason(view, given, json.as_ref(), fold);
+            reasons.extend(given.iter().map(reason));
+        }
         Self {
             view,
             query,
-            reasons: reasons.collect(),
+            reasons,
             scores,
         }
     }
@@ -231,16 +243,17 @@ impl<'a> ScoresBody<'a> {
     }
 }
 
-/// Returns the explanation of a score: the whole, if a record contains it, otherwise the beginning
+/// Returns the explanation of a score: the whole, if `record` contains it, otherwise the beginning
 /// that the index keeps.
-fn reason(view: &RunView<'_>, given: &RunScore, fold: &mut Fold) -> Option<Folded> {
+fn reason(
+    view: &RunView<'_>,
+    given: &RunScore,
+    record: Option<&Json<'_>>,
+    fold: &mut Fold,
+) -> Option<Folded> {
     let kept = given.reason.as_deref()?;
     let whole = given.source.as_ref().and_then(|(event, pointer)| {
-        let span = view.index.events().get(*event)?.span;
-        let record = view.lines.record(TraceFile::Events, span).ok()?;
-        let record = with_texts(view, record);
-        let json = Json::parse(&record.text)?;
-        let words = find(&json, pointer)?.as_str()?.to_owned();
+        let words = find(record?, pointer)?.as_str()?.to_owned();
         Some((
             words,
             ValueLinks::below(&href::event(view.key(), *event)),

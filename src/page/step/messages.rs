@@ -7,7 +7,7 @@ use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
 use crate::analysis::format::count;
-use crate::format::{SYSTEM, USER_SHELL, UserShell};
+use crate::format::{MESSAGE, SYSTEM, USER_SHELL, UserShell};
 use crate::model::index::Group;
 use crate::model::json::{Json, walk};
 use crate::model::step::Value;
@@ -652,12 +652,18 @@ pub(crate) struct SystemMessage {
 /// Returns the system messages between the previous reply and step `n`, at most `most`. Supports
 /// only formats whose records identify them.
 pub(crate) fn system_before(view: &RunView<'_>, n: usize, most: usize) -> Vec<SystemMessage> {
-    let (Some(stage), Some(events)) = (view.index.names().find(SYSTEM), events_before(view, n))
-    else {
+    let names = view.index.names();
+    let (Some(phase), Some(stage)) = (names.find(MESSAGE), names.find(SYSTEM)) else {
+        return Vec::new();
+    };
+    let Some(events) = events_before(view, n) else {
         return Vec::new();
     };
     let all = view.index.events().range(events.clone()).enumerate();
-    let system = all.filter(|(_, event)| event.stage == stage);
+    let system = all
+        .filter(|(_, event)| (event.phase, event.stage) == (phase, stage))
+        .filter(|(_, event)| event.span.len <= MAX_LISTED_BYTES)
+        .take(most);
     let read = system.filter_map(|(offset, event)| {
         let record = view.lines.record(TraceFile::Events, event.span).ok()?;
         let record = with_texts(view, record);
@@ -669,7 +675,7 @@ pub(crate) fn system_before(view: &RunView<'_>, n: usize, most: usize) -> Vec<Sy
             words,
         })
     });
-    read.take(most).collect()
+    read.collect()
 }
 
 /// Returns text typed while a tool ran as a message, with its location as a JSON pointer.

@@ -1,10 +1,10 @@
 //! Inserts the texts that a trace stores once into a record that refers to them.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use crate::format::{STORED, stored_texts_in};
-use crate::model::{Record, Symbol, TraceFile};
+use crate::model::{Record, Span, Symbol, TraceFile};
 use crate::page::run_view::RunView;
 
 /// References that are followed in one record, at most. Further ones stay as they are.
@@ -26,20 +26,30 @@ pub(crate) fn with_texts<'a>(view: &RunView<'_>, record: Record<'a>) -> Record<'
 }
 
 fn inserted(view: &RunView<'_>, text: &str, mut references: Vec<(usize, &str)>) -> Option<String> {
-    let phase = view
-        .index
-        .names()
-        .find(STORED)
-        .filter(|_| !references.is_empty())?;
-    let events = view.index.events().iter();
-    let stored = events.filter(|event| event.phase == phase && event.stage != Symbol::default());
-    let spans: HashMap<Symbol, _> = stored.map(|event| (event.stage, event.span)).collect();
+    let names = view.index.names();
+    let phase = names.find(STORED)?;
+    let key_of = |reference: &str| names.find(reference.rsplit('/').next()?);
+    let mut wanted: HashSet<Symbol> = references
+        .iter()
+        .filter_map(|(_, reference)| key_of(reference))
+        .collect();
+    let mut spans: HashMap<Symbol, Span> = HashMap::new();
+    let mut events = view.index.events().iter();
+    while !wanted.is_empty()
+        && let Some(event) = events.next()
+    {
+        if event.phase == phase && wanted.remove(&event.stage) {
+            spans.insert(event.stage, event.span);
+        }
+    }
+    if spans.is_empty() {
+        return None;
+    }
     references.sort_unstable();
     let mut left = MAX_BYTES;
     let (mut out, mut done) = (String::new(), 0);
     for (at, reference) in references {
-        let key = reference.rsplit('/').next().unwrap_or_default();
-        let span = view.index.names().find(key).and_then(|key| spans.get(&key));
+        let span = key_of(reference).and_then(|key| spans.get(&key));
         let span = span.filter(|span| usize::try_from(span.len).is_ok_and(|len| len <= left));
         let Some(span) = span else { continue };
         let Ok(record) = view.lines.record(TraceFile::Events, *span) else {
