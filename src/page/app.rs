@@ -21,6 +21,8 @@ pub(crate) const MAX_RELOADS: usize = 4;
 /// Lists of files that may be built at a time. Each reads all lines of a run, and other pages need
 /// threads too.
 pub(crate) const MAX_WALKS: usize = 2;
+/// Completions that are counted at a time. They read no files, and mustn't wait for those that do.
+const MAX_COMPLETIONS: usize = 2;
 /// Limits open event streams, unless the server computes its own limit.
 const MAX_STREAMS: usize = 1_024;
 
@@ -48,6 +50,8 @@ pub struct AppState {
     pub(crate) large_reloads: Arc<Semaphore>,
     /// Limits the responses that may read all lines of a run at the same time.
     pub(crate) walks: Turns,
+    /// Limits the completions that are counted at the same time.
+    pub(crate) completions: Turns,
     /// Limits open event streams.
     pub(crate) streams: Arc<Semaphore>,
     /// The most recently requested lists of changed files.
@@ -77,6 +81,7 @@ impl AppState {
         let reloads = Arc::new(Semaphore::new(MAX_RELOADS));
         let large_reloads = Arc::new(Semaphore::new(1));
         let walks = Turns::new(MAX_WALKS);
+        let completions = Turns::new(MAX_COMPLETIONS);
         let streams = Arc::new(Semaphore::new(MAX_STREAMS));
         let (boot, host, zone) = (boot.into(), host.into(), TimeZone::system());
         let lists = Arc::default();
@@ -98,6 +103,7 @@ impl AppState {
             reloads,
             large_reloads,
             walks,
+            completions,
             streams,
             lists,
             edits: Arc::default(),

@@ -76,7 +76,7 @@ pub(crate) async fn api(State(state): State<AppState>, params: Params) -> Answer
         return json(&Completions::default());
     }
     let clock = state.clock();
-    let turn = state.walk().await?;
+    let turn = state.completions.take().await?;
     let found = blocking(move || {
         let _turn = turn;
         let token = Token::at(&typed, &rest);
