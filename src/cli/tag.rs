@@ -11,9 +11,8 @@ use super::look::Look;
 use super::roots::Roots;
 use super::warning::warn;
 use crate::analysis::format::{count, counted, visible_line};
-use crate::analysis::summary::Summary;
 use crate::error::{Error, Kind};
-use crate::live::{Added, FollowedTags, TagFile, check_tag, is_same_tag};
+use crate::live::{Added, TagFile, check_tag, has_own_tag};
 
 /// The exit code if no run matches.
 const NO_MATCH: u8 = 1;
@@ -105,11 +104,7 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
     };
     file.change(|tags| {
         for run in &runs {
-            let has_otherwise = || {
-                let mut own = Summary::clone(&run.summary());
-                FollowedTags::default().apply(&mut own, run.dir());
-                own.tags.iter().any(|tag| is_same_tag(tag, name))
-            };
+            let has_otherwise = || has_own_tag(&run.summary(), run.dir(), name);
             if args.remove {
                 report.removed += usize::from(tags.remove(run.dir(), name));
                 report.kept += usize::from(has_otherwise());

@@ -27,7 +27,7 @@ pub use roots::{Listed, list};
 pub use run::{FETCH_PATIENCE, Run};
 pub use search::{HitSink, search};
 pub use shared::{Elsewhere, Mode, Options, RootStatus, Status};
-pub use tags::{Added, FollowedTags, TagFile, Tags, check_tag, is_same_tag};
+pub use tags::{Added, FollowedTags, TagFile, Tags, check_tag, has_own_tag};
 
 pub use crate::mirror::Status as MirrorStatus;
 pub use crate::trace::{RedactionPreview, SharedSecrets, Skipped, SkippedKind, SkippedTotal};

@@ -63,7 +63,7 @@ pub fn check_tag(name: &str) -> std::result::Result<(), String> {
 }
 
 /// Returns whether queries take two tags for the same.
-pub fn is_same_tag(one: &str, other: &str) -> bool {
+fn is_same_tag(one: &str, other: &str) -> bool {
     one.to_lowercase() == other.to_lowercase()
 }
 
@@ -127,13 +127,14 @@ impl Tags {
         had
     }
 
-    /// Returns the tags and the number of runs that have each.
-    pub fn counts(&self) -> BTreeMap<&str, usize> {
-        let mut counts = BTreeMap::new();
+    /// Returns the tags and the number of runs that have each, in one of its spellings.
+    pub fn counts(&self) -> Vec<(&str, usize)> {
+        let mut counts: BTreeMap<String, (&str, usize)> = BTreeMap::new();
         for name in self.0.values().flatten() {
-            *counts.entry(name.as_str()).or_default() += 1;
+            let (_, count) = counts.entry(name.to_lowercase()).or_insert((name, 0));
+            *count += 1;
         }
-        counts
+        counts.into_values().collect()
     }
 
     fn of(&self, run: &Path) -> impl Iterator<Item = &str> {
@@ -381,7 +382,8 @@ impl FollowedTags {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         // If the file is replaced after this, its next stamp differs.
         let stamp = file.stamp();
-        if stamp == seen.stamp {
+        // A fault may be over although there is still no stamp: the file may be gone now.
+        if stamp == seen.stamp && (stamp.is_some() || seen.fault.is_none()) {
             return Ok(false);
         }
         let read = file.bytes();
@@ -425,6 +427,13 @@ impl FollowedTags {
     }
 }
 
+/// Returns whether a run has a tag from its own records or a directory.
+pub fn has_own_tag(run: &Summary, dir: &RunDir, name: &str) -> bool {
+    let recorded = run.recorded_tags.iter().map(String::as_str);
+    let mut own = recorded.chain(of_directories(dir.root(), dir.path()));
+    own.any(|tag| is_same_tag(tag, name))
+}
+
 /// Returns the tags in the names of the directories between the root and the run.
 fn of_directories<'a>(root: &Path, run: &'a Path) -> impl Iterator<Item = &'a str> + use<'a> {
     let above = run.strip_prefix(root).ok().and_then(Path::parent);
@@ -457,6 +466,11 @@ mod tests {
         }
         assert_eq!(tags.add(&run, "y"), Added::Full);
         assert_eq!(tags.add(&run, "x"), Added::Known);
+        assert_eq!(tags.add(&run, "X"), Added::Known);
+        let other = RunDir::alone(Path::new("/runs/b"));
+        assert_eq!(tags.add(&other, "X"), Added::New);
+        assert!(tags.counts().contains(&("x", 2)) || tags.counts().contains(&("X", 2)));
+        assert!(tags.remove(&other, "x"));
         assert!(tags.remove(&run, "x") && !tags.remove(&run, "x"));
         assert_eq!(tags.add(&run, "y"), Added::New);
         assert_eq!(tags.counts().len(), MAX_TAGS);
@@ -487,7 +501,7 @@ mod tests {
         fs::write(file.dir.join(NEW), "{").unwrap();
         file.change(|tags| tags.add(&run, "y")).unwrap();
         let known = file.read().unwrap();
-        assert_eq!(known.counts(), [("x", 1), ("y", 1)].into());
+        assert_eq!(known.counts(), [("x", 1), ("y", 1)]);
         let failed = file.change(|tags| {
             let long = "x".repeat(16 << 20);
             tags.0.insert(long, ["x".to_owned()].into());
@@ -510,7 +524,7 @@ mod tests {
         fs::write(file.path(), "{").unwrap();
         assert!(followed.reload().is_err());
         assert!(!followed.reload().unwrap(), "reported once");
-        assert_eq!(followed.now().counts(), [("x", 1)].into());
+        assert_eq!(followed.now().counts(), [("x", 1)]);
         fs::write(file.path(), good).unwrap();
         assert!(!followed.reload().unwrap(), "the same tags");
         fs::remove_file(file.path()).unwrap();

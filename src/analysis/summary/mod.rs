@@ -1,7 +1,7 @@
 //! Summarizes a run as one row of facts for the run table, using only the index.
 
 use std::borrow::Cow;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, LazyLock};
 
@@ -602,19 +602,18 @@ impl Summary {
     }
 
     /// Returns the tags of the run, including those that it was given, if they aren't those in
-    /// `self.tags`.
+    /// `self.tags`. Of two spellings, the recorded one counts.
     pub fn tags_if_changed<'a>(
         &'a self,
         given: impl Iterator<Item = &'a str>,
     ) -> Option<ThinVec<String>> {
         let recorded = self.recorded_tags.iter().map(String::as_str);
-        let tags: BTreeSet<&str> = recorded.chain(given).collect();
-        let is_same = self
-            .tags
-            .iter()
-            .map(String::as_str)
-            .eq(tags.iter().copied());
-        (!is_same).then(|| tags.into_iter().map(str::to_owned).collect())
+        let mut tags: BTreeMap<String, &str> = BTreeMap::new();
+        for tag in recorded.chain(given) {
+            tags.entry(tag.to_lowercase()).or_insert(tag);
+        }
+        let is_same = self.tags.iter().eq(tags.values());
+        (!is_same).then(|| tags.into_values().map(str::to_owned).collect())
     }
 
     /// Returns the run that its first steps are copied from, if known.

@@ -557,7 +557,7 @@ impl Run {
     fn check_summary(&self, index: &Arc<Index>) {
         // Neither includes what other runs say about this one.
         let known = self.alone();
-        let fresh = self.summary_of(index);
+        let fresh = self.untagged_summary_of(index);
         // Changed files, a partially read run, and elapsed time explain a difference without a
         // fault of the cache.
         let is_known = !self.outdated.load(Ordering::Relaxed)
@@ -861,7 +861,7 @@ impl Run {
     /// Recomputes the summary. Returns whether it changed.
     pub(super) fn sum_up(&self) -> bool {
         let index = self.current();
-        let fresh = self.summary_of(&index);
+        let fresh = self.untagged_summary_of(&index);
         self.summed.store(uptime_ms(), Ordering::Relaxed);
         self.show(fresh, &index)
     }
