@@ -22,7 +22,7 @@ const ofRow = (row) => {
 /** Returns the run if it has ended. It may have left the table because the filter no longer matches it. */
 async function ifEnded(run) {
   const answer = await fetch(`/api${run.path}`).catch(() => undefined);
-  const { liveness, verdict } = answer?.ok ? await answer.json() : {};
+  const { liveness, verdict } = answer?.ok ? await answer.json().catch(() => ({})) : {};
   return ["finished", "died", "unknown"].includes(liveness) ? { ...run, words: verdict } : undefined;
 }
 

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 use std::path::PathBuf;
 
-use super::columns::padded;
+use super::columns::{cut_end, padded};
 use super::command::{Done, cut, write_json};
 use super::config::Settings;
 use super::look::{Ink, Look, ink_of};
@@ -119,7 +119,7 @@ fn cell(run: &RecordedRun, n: Option<usize>) -> String {
         return MISSING.to_owned();
     };
     let text = format!("{} {}", run.index.label(n), visible_line(&step.call));
-    cut(&text, MAX_CALL)
+    cut_end(&text, MAX_CALL)
 }
 
 fn write_metrics(out: &mut dyn Write, a: &Side<'_>, b: &Side<'_>, look: &Look) -> io::Result<()> {

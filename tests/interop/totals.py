@@ -24,6 +24,7 @@ import fleet_runs
 
 ZONE = "Pacific/Auckland"
 COPIES = 40
+DEADLINE_S = 300
 
 
 def runs_in(root, number):
@@ -43,12 +44,14 @@ class Board:
         self.url = self.process.stdout.readline().split()[-1].rstrip("/")
 
     def get(self, path, **query):
-        with urllib.request.urlopen(f"{self.url}{path}?{urllib.parse.urlencode(query)}") as answer:
+        with urllib.request.urlopen(f"{self.url}{path}?{urllib.parse.urlencode(query)}", timeout=DEADLINE_S) as answer:
             return json.load(answer)
 
     def wait(self):
         """Waits until all runs are read and compared for copies."""
+        end = time.monotonic() + DEADLINE_S
         while (health := self.get("/healthz"))["indexing"] or health["uncompared"]:
+            assert time.monotonic() < end, f"not read after {DEADLINE_S} s: {health}"
             time.sleep(0.1)
 
 
