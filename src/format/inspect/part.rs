@@ -407,3 +407,31 @@ pub(super) fn graded(value: &str) -> Option<f64> {
         _ => number(Some(value)),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn named_values_of_a_score_are_bounded_and_dont_repeat_a_long_name() {
+        let values: Vec<String> = (0..3 * MAX_SCORES)
+            .map(|n| format!("\"v{n}\": 1"))
+            .collect();
+        let of = |name: &str| {
+            let values = values.join(",");
+            let text = format!(r#"{{"{name}": {{"value": {{{values}}}, "explanation": "why"}}}}"#);
+            scores(&text, Some(7))
+        };
+        let short = of("a/b");
+        assert_eq!(short.len(), MAX_SCORES);
+        let pointer = short[0]
+            .source
+            .as_ref()
+            .map(|(at, pointer)| (*at, &**pointer));
+        assert_eq!(pointer, Some((7, "/a~1b/explanation")));
+        let long = of(&"x".repeat(MAX_SOURCE_NAME + 1));
+        assert_eq!(long.len(), MAX_SCORES);
+        assert!(long.iter().all(|given| given.source.is_none()));
+        assert_eq!(long[0].reason.as_deref(), Some("why"));
+    }
+}
