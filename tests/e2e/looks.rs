@@ -342,9 +342,11 @@ fn nothing_scrolls_sideways() {
     let site = with_sessions();
     let page = Page::open();
     let mut wrong = Vec::new();
-    for width in [320, PHONE, 820, 1_100] {
+    for (at, width) in [320, PHONE, 820, 1_100].into_iter().enumerate() {
         page.look(width, "light");
-        for path in pages().chain([ERROR_PAGE]) {
+        // Each page is tested at two widths; soak tests cover all four.
+        let tried = pages().chain([ERROR_PAGE]);
+        for path in tried.skip(times(at % 2, 0)).step_by(times(2, 1)) {
             page.goto(&site.url(path));
             let needed = page.eval("document.documentElement.scrollWidth");
             if needed

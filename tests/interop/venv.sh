@@ -24,7 +24,7 @@ venv() {
     mkdir -p "$target/interop"
     "$found" -m venv "$env"
     # pip's exit code is the same for an unreachable registry and for a missing package; only its output differs.
-    if ! "$python" -m pip --disable-pip-version-check install --quiet --retries 1 --timeout 20 "$@" 2>"$env/pip.log"; then
+    if ! "$python" -m pip --disable-pip-version-check install --quiet --no-compile --retries 1 --timeout 20 "$@" 2>"$env/pip.log"; then
         cat "$env/pip.log" >&2
         if grep -Eq 'Retrying \(|ConnectionError|NewConnectionError|Could not connect' "$env/pip.log"; then
             echo "$0: not done: the package registry is not at hand" >&2

@@ -712,7 +712,7 @@ fn failures_count_each_failed_step_of_the_list_once() {
     assert!(sum("runs_ended") > 0);
 
     // Each row leads to its runs.
-    for one in failures {
+    for one in failures.iter().step_by(times(5, 1)) {
         let term = format!("{known} failure:{}", one["id"].as_str().unwrap());
         let said = board(&["list", &runs, &term, "--json"]);
         let list: Value = serde_json::from_str(&said.stdout).unwrap();

@@ -511,18 +511,20 @@ impl Scan {
 
     /// Reads a path at the start of `rest`. Returns its length.
     fn path(&mut self, rest: &str) -> Option<usize> {
-        let end = rest.find(|c| !is_of_path(c)).unwrap_or(rest.len());
-        let mut run = rest.get(..end)?;
-        // `key=/path` and `[/path]`
-        if let Some(at) = run
-            .find(['=', '{', '['])
-            .filter(|at| !run.get(..*at).unwrap_or_default().contains(['/', '\\']))
-        {
-            run = run.get(..at)?;
-        }
-        if !run.contains(['/', '\\']) {
+        // A message of nothing but closing brackets would be read to its end at each of them.
+        if rest.starts_with(is_break) {
             return None;
         }
+        let mut has_slash = false;
+        let end = rest.find(|c| {
+            has_slash |= matches!(c, '/' | '\\');
+            // `key=/path` and `[/path]`
+            !is_of_path(c) || !has_slash && matches!(c, '=' | '{' | '[')
+        });
+        if !has_slash {
+            return None;
+        }
+        let run = rest.get(..end.unwrap_or(rest.len()))?;
         let run = without_sentence(run);
         let (bare, place) = split_place(run);
         if !is_path(bare) {

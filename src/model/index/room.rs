@@ -282,7 +282,7 @@ mod tests {
 
     /// A number of steps whose heads don't fit the room of a small file.
     fn many() -> usize {
-        times(60_000, 120_000)
+        times(30_000, 120_000)
     }
 
     #[test]
@@ -305,9 +305,9 @@ mod tests {
     #[test]
     fn what_is_dropped_is_counted_and_the_first_and_newest_records_stay() {
         let steps = many();
-        let whole = run(steps, usize::MAX, LARGE, 10_000);
+        let whole = run(steps, usize::MAX, LARGE, 2_500);
         assert!(!whole.is_cut() && whole.step_skips().list().is_empty());
-        let cut = run(steps, usize::MAX, SMALL, 10_000);
+        let cut = run(steps, usize::MAX, SMALL, 2_500);
         assert!(cut.step_skips().is_cut() && cut.event_skips().is_cut());
         assert_eq!((cut.step_count(), cut.event_count()), (steps, 3 * steps));
         assert_eq!((cut.newest_len(), cut.steps_read()), (steps, steps));
@@ -360,7 +360,7 @@ mod tests {
         let steps = many();
         let (one, other) = (
             run(steps, steps / 4 * 3, SMALL, steps),
-            run(steps, steps / 4 * 3, SMALL, 6_667),
+            run(steps, steps / 4 * 3, SMALL, 1_667),
         );
         assert!(one.step_skips().is_cut());
         assert_eq!(
@@ -384,8 +384,8 @@ mod tests {
     #[test]
     fn a_run_that_begins_among_the_dropped_ones_keeps_its_sums() {
         let steps = many();
-        let whole = run(steps, steps / 8 * 3, LARGE, 4_000);
-        let cut = run(steps, steps / 8 * 3, SMALL, 4_000);
+        let whole = run(steps, steps / 8 * 3, LARGE, 1_000);
+        let cut = run(steps, steps / 8 * 3, SMALL, 1_000);
         assert!(cut.step_skips().is_cut());
         assert_eq!(
             (cut.newest_len(), whole.newest_len()),
@@ -398,7 +398,7 @@ mod tests {
     #[test]
     fn runs_that_begin_all_the_time_are_bounded_too() {
         let steps = many();
-        let cut = run(steps, 2, SMALL, 10_000);
+        let cut = run(steps, 2, SMALL, 2_500);
         assert!(cut.segments().len() < steps / 4, "{}", cut.segments().len());
         assert_eq!((cut.step_count(), cut.newest_len()), (steps, 2));
         let last = cut.segments().last().unwrap();
