@@ -18,7 +18,7 @@ use super::{
     UserShell,
 };
 use crate::model::json::walk;
-use crate::model::{Can, Capabilities, Certainty, Compaction, Ended, Format, Outcome};
+use crate::model::{Can, Capabilities, Certainty, Compaction, Ended, Format, Manifest, Outcome};
 
 /// A session file.
 pub(super) static SESSION: Tool = Tool {
@@ -32,6 +32,7 @@ pub(super) static SESSION: Tool = Tool {
         },
         file: "session file",
         is_session: true,
+        resume: "qwen --resume",
         is_in_order: true,
         assemble: Some(|n, records| {
             part::line(n, records.iter().map(|record| part_of(&Line::of(record))))
@@ -57,7 +58,7 @@ const QUESTIONS: &[&str] = &["ask_user_question", "exit_plan_mode"];
 
 fields! {
     struct Line {
-        session = "sessionId", uuid, timestamp, kind = "type", subtype, cwd, version, model, message,
+        session = "sessionId", uuid, timestamp, kind = "type", subtype, cwd, branch = "gitBranch", version, model, message,
         usage = "usageMetadata", result = "toolCallResult", payload = "systemPayload", agent = "agentId",
     }
     struct Chunk { text, thought, call = "functionCall", given = "functionResponse" }
@@ -261,6 +262,7 @@ fn about(line: &Line<'_>, file: &str, draft: &mut Draft<'_>) {
         run.tool = Some(cut(&format!("Qwen Code {version}")));
     }
     run.project = run.project.take().or_else(|| short(line.cwd));
+    Manifest::add_name(&mut run.branches, short(line.branch));
 }
 
 fn chunks<'a>(line: &Line<'a>) -> impl Iterator<Item = Chunk<'a>> {

@@ -30,6 +30,8 @@ pub struct Format {
     pub no_end_reason: &'static str,
     /// Whether its files are named by ids, so that only the task describes a run.
     pub is_session: bool,
+    /// The command that continues a session, without its id. Empty if there is none.
+    pub resume: &'static str,
     /// Whether a run is a sample of an evaluation: it's called by the first line of its input, and
     /// its page opens with the transcript.
     pub is_sample: bool,
@@ -99,6 +101,7 @@ impl Format {
         file: "",
         no_end_reason: "",
         is_session: false,
+        resume: "",
         is_sample: false,
         is_in_order: false,
         has_reply_steps: true,

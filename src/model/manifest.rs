@@ -123,6 +123,12 @@ pub struct Manifest {
     pub tool: Option<Box<str>>,
     /// The directory that the agent worked in.
     pub project: Option<Box<str>>,
+    /// The Git branches that were checked out there, in order and bounded.
+    pub branches: Vec<Box<str>>,
+    /// The Git commit that was checked out when the run began.
+    pub commit: Option<Box<str>>,
+    /// The reasoning efforts that the model was asked for, in order and bounded.
+    pub efforts: Vec<Box<str>>,
     /// The number of turns, each from one user prompt to the next.
     pub turns: Option<u64>,
     /// The number of child runs.
@@ -316,7 +322,28 @@ impl Failure {
     }
 }
 
+/// The most branches, and the most efforts, that are kept of a run.
+const MAX_NAMES: usize = 4;
+
 impl Manifest {
+    /// Appends a name that isn't the newest one, up to [`MAX_NAMES`].
+    pub fn add_name(names: &mut Vec<Box<str>>, name: Option<Box<str>>) {
+        let is_new = |name: &Box<str>| !name.is_empty() && names.last() != Some(name);
+        if let Some(name) = name.filter(is_new).filter(|_| names.len() < MAX_NAMES) {
+            names.push(name);
+        }
+    }
+
+    /// Returns the command that continues the run. A child run can't be continued alone.
+    pub fn resume(&self) -> Option<String> {
+        let id = self.run_id.as_deref()?;
+        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+        let is_usable = !id.is_empty() && !id.starts_with('-') && id.bytes().all(is_plain);
+        let command = self.format.resume;
+        (is_usable && !command.is_empty() && self.parent.is_none())
+            .then(|| format!("{command} {id}"))
+    }
+
     /// Returns how many steps ran. This is the count of written lines or, without one, the count in
     /// the summary. The summary of a resumed run includes the earlier steps.
     pub fn steps_counted(&self) -> usize {

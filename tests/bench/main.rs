@@ -5,7 +5,7 @@
 //! | `append` | one more step at the end of 100, 10,000 and 100,000; CPU to serve a large run, compared with reading it once | `--appends 300 --megabytes 400` |
 //! | `live` | from an append to its announcement, to the API, and to a changed page in a real browser, among other viewers | `--appends 300 --idle 200 --pace 200` (ms) `--viewers 1` |
 //! | `crowd` | many runs growing at once, many streams on one run | `--writers 200 --seconds 20 --streams 200 --appends 300` |
-//! | `steady` | many runs growing all the time: how soon each append is announced, and whether it is | `--writers 500 --pace 200` (ms) `--seconds 60 --streams 50` |
+//! | `steady` | many runs growing all the time: how soon each append is announced, and whether it is; Overview and Failures meanwhile | `--writers 500 --pace 200` (ms) `--seconds 60 --streams 50 --viewers 10` |
 //! | `many` | many runs: start, list, page, memory, idle, changes, second start; compared with QitOS's viewer if `BOARD_QITOS` names a Python that has it | `--runs 2000` |
 //! | `huge` | one long run: first page, whole index, single steps, memory | `--megabytes 400` |
 //! | `engine` | the embedded engine: time per step with the trace off and on, bytes per step | `--steps 1000` |

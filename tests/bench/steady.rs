@@ -1,6 +1,7 @@
 //! Measures how soon each append is announced while many runs keep growing, and whether any
-//! announcement is missing.
+//! announcement is missing. Meanwhile, `--viewers` clients look at the pages over all runs.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -8,6 +9,8 @@ use std::time::{Duration, Instant};
 
 use crate::Options;
 use crate::board::Board;
+use crate::http;
+use crate::memory;
 use crate::report::{self, Samples};
 use crate::sse::Stream;
 use crate::wait::until;
@@ -15,6 +18,8 @@ use crate::writer::Writer;
 
 /// A reader without events for this long won't get any more.
 const DEAF_AFTER: Duration = Duration::from_secs(10);
+/// How long a viewer looks at a page before it opens the next one.
+const LOOK: Duration = Duration::from_millis(500);
 
 pub(crate) fn run(options: &Options) {
     let count = options.number("--writers", 500);
@@ -40,12 +45,19 @@ pub(crate) fn run(options: &Options) {
             )
         })
         .collect();
+    let viewers: Vec<_> = (0..options.number("--viewers", 10))
+        .map(|_| view(board.address, &over))
+        .collect();
     let before = report::cpu(board.pid());
     let (start, mut late) = (Instant::now(), 0);
     let mut appended: Vec<Vec<Instant>> =
         vec![Vec::new(); usize::try_from(listeners).unwrap_or_default()];
     let rounds = seconds * 1_000 / u64::try_from(pace.as_millis()).unwrap_or(1).max(1);
+    let mut memory = Vec::new();
     for round in 0..rounds {
+        if round % (rounds / 3).max(1) == 0 {
+            memory.extend(memory::now_kib(board.pid()));
+        }
         for (n, writer) in writers.iter_mut().enumerate() {
             let due = pace.mul_f64(round as f64 + n as f64 / count as f64);
             match due.checked_sub(start.elapsed()) {
@@ -72,6 +84,12 @@ pub(crate) fn run(options: &Options) {
     writers
         .iter_mut()
         .for_each(|writer| writer.append_step("counted"));
+    let mut looks = [Samples::default(), Samples::default()];
+    for viewer in viewers {
+        for (all, looks) in looks.iter_mut().zip(viewer.join().expect("a viewer ends")) {
+            looks.into_iter().for_each(|took| all.push(took));
+        }
+    }
     let (mut announced, mut unheard) = (Samples::default(), 0);
     for (appended, heard) in appended.into_iter().zip(heard) {
         let heard = heard.join().expect("a listener ends");
@@ -94,7 +112,35 @@ pub(crate) fn run(options: &Options) {
         used.as_secs_f64() / took.as_secs_f64() * 100.0,
         "",
     );
+    for (path, looks) in PAGES.iter().zip(looks) {
+        looks.print(&format!("{path} meanwhile"), "");
+    }
+    for (third, kib) in memory.into_iter().enumerate() {
+        let what = format!("MiB resident before third {} of the time", third + 1);
+        report::number(&what, kib as f64 / 1024.0, "");
+    }
     report::memory(board.pid(), "");
+}
+
+/// The pages that viewers look at.
+const PAGES: [&str; 2] = ["/overview", "/failures"];
+
+/// Opens the pages in turn until `over` is set. Returns how long each took, by page.
+fn view(address: SocketAddr, over: &Arc<AtomicBool>) -> JoinHandle<[Vec<Duration>; 2]> {
+    let over = Arc::clone(over);
+    std::thread::spawn(move || {
+        let mut looks = [const { Vec::new() }; 2];
+        while !over.load(Ordering::Relaxed) {
+            for (path, looks) in PAGES.iter().zip(&mut looks) {
+                let asked = Instant::now();
+                let answer = http::request(address, "GET", path, &[]);
+                assert_eq!(answer.status, 200, "{path}");
+                looks.push(asked.elapsed());
+                std::thread::sleep(LOOK);
+            }
+        }
+        looks
+    })
 }
 
 /// Records the time of each event, until the first one after `over` is set.

@@ -16,7 +16,7 @@ use crate::format::value::{is_text, is_true, member, micros};
 fields! {
     pub(super) struct Line {
         kind = "type", subtype, uuid, session = "sessionId", agent = "agentId", timestamp,
-        version, cwd, message, meta = "isMeta", summary = "isCompactSummary", api_error = "isApiErrorMessage",
+        version, cwd, branch = "gitBranch", message, meta = "isMeta", summary = "isCompactSummary", api_error = "isApiErrorMessage",
         interrupted = "interruptedMessageId", result = "toolUseResult", attachment, total_cost = "totalCostUSD",
         leaf = "leafUuid", compacted = "compactMetadata", models = "modelUsage", operation, parent = "parentUuid", logical = "logicalParentUuid", forked = "forkedFrom",
         ai_title = "aiTitle", custom_title = "customTitle", told_summary = "summary",

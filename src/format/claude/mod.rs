@@ -26,7 +26,8 @@ use super::{
 use crate::model::json::walk;
 use crate::model::step::NO_WORDS;
 use crate::model::{
-    Can, Capabilities, Certainty, Compaction, Ended, EventKind, Format, IssueKind, Outcome, Total,
+    Can, Capabilities, Certainty, Compaction, Ended, EventKind, Format, IssueKind, Manifest,
+    Outcome, Total,
 };
 
 /// A session file.
@@ -42,6 +43,7 @@ pub(super) static SESSION: Tool = Tool {
         },
         file: "session file",
         is_session: true,
+        resume: "claude --resume",
         assemble: Some(|n, records| {
             part::line(
                 n,
@@ -359,6 +361,7 @@ impl Session {
         if run.project.is_none() {
             run.project = text(line.cwd).map(|cwd| cut(&cwd));
         }
+        Manifest::add_name(&mut run.branches, short(line.branch));
     }
 
     /// Handles a block of the model's reply.

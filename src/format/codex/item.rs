@@ -11,7 +11,7 @@ fields! {
     pub(super) struct Line { timestamp, ordinal, kind = "type", payload }
     pub(super) struct Payload {
         kind = "type", id, role, content, summary, call_id, name, namespace, arguments, input, output, action, status,
-        revised_prompt, usage, info, item, reason, error, last = "last_agent_message", message, model, cwd,
+        revised_prompt, usage, info, item, reason, error, effort, git, last = "last_agent_message", message, model, cwd,
         version = "cli_version", parent = "parent_thread_id", source, history = "subagent_history_start_ordinal",
         code = "codex_error_info", child = "new_thread_id", forked = "forked_from_id", base = "history_base",
         passed = "internal_chat_message_metadata_passthrough",

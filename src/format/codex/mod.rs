@@ -25,7 +25,7 @@ use super::{
 use crate::model::json::walk;
 use crate::model::{
     Can, Capabilities, Certainty, Compaction, Ended, EventKind, EventNote, Format, IssueKind,
-    Outcome, Total,
+    Manifest, Outcome, Total,
 };
 
 /// A session file.
@@ -40,6 +40,7 @@ pub(super) static ROLLOUT: Tool = Tool {
         },
         file: "session file",
         is_session: true,
+        resume: "codex resume",
         is_in_order: true,
         assemble: Some(|n, records| {
             let project = records.iter().find_map(|record| project_of(record));
@@ -176,6 +177,7 @@ impl Reader for Rollout {
                 let (run, model) = (draft.run(), short(payload.model));
                 run.model_changed |= run.model.is_some() && model.is_some() && run.model != model;
                 run.model = model.or(run.model.take());
+                Manifest::add_name(&mut run.efforts, short(payload.effort));
             }
             ("token_usage_record", _) => {
                 self.has_usage = true;
@@ -335,6 +337,13 @@ impl Rollout {
         }
         run.run_id = short(payload.id);
         run.project = short(payload.cwd);
+        Manifest::add_name(
+            &mut run.branches,
+            payload.git.and_then(|git| short(member(git, "branch"))),
+        );
+        run.commit = payload
+            .git
+            .and_then(|git| short(member(git, "commit_hash")));
         self.is_manned = payload
             .source
             .filter(|source| *source != "null")

@@ -38,6 +38,7 @@ pub(super) static SESSION: Tool = Tool {
         file: "session file",
         no_end_reason: "Gemini CLI doesn't record how a session ended",
         is_session: true,
+        resume: "gemini --resume",
         is_in_order: true,
         assemble: Some(|n, records| part::line(n, records.iter().map(|record| part_in(record, n)))),
         ..Format::UNKNOWN

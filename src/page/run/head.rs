@@ -20,6 +20,8 @@ const MAX_CHILDREN: usize = 20;
 const MAX_SCORES: usize = 4;
 /// Longer targets and answers are truncated in the header; characters.
 const GRADED_CHARS: usize = 160;
+/// How many characters of a Git commit are shown, as `git log --oneline` does.
+const COMMIT_CHARS: usize = 7;
 /// For longer tasks, the whole text can be opened; characters.
 const TASK_CHARS: usize = 200;
 
@@ -64,6 +66,12 @@ impl<'a> RunHead<'a> {
         let key = self.view.key();
         self.step
             .map_or_else(|| href::replay(key), |n| href::replay_at(key, n))
+    }
+
+    /// Returns the command that continues the run once it's over.
+    fn resume(&self) -> Option<String> {
+        let manifest = self.view.index.manifest().get()?;
+        manifest.resume().filter(|_| !self.view.is_alive())
     }
 
     fn title(&self) -> Option<&str> {
@@ -217,6 +225,19 @@ impl<'a> RunHead<'a> {
             Some(Phrase::new().time(words, clock.iso))
         });
         add("started", started);
+        let list = |names: &[Box<str>]| (!names.is_empty()).then(|| names.join(", "));
+        if let Some(manifest) = manifest {
+            let commit = manifest
+                .commit
+                .as_deref()
+                .map(|commit| commit.chars().take(COMMIT_CHARS).collect::<String>());
+            let branch = match (list(&manifest.branches), commit) {
+                (Some(branches), Some(commit)) => Some(format!("{branches} at {commit}")),
+                (branches, commit) => branches.or(commit),
+            };
+            add("branch", branch.map(Phrase::from));
+            add("effort", list(&manifest.efforts).map(Phrase::from));
+        }
         let took = summary
             .took_words()
             .map(|took| match summary.copied_steps() {

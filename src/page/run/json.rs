@@ -11,9 +11,9 @@ use crate::analysis::copies::CopyDifferences;
 use crate::analysis::health::{self, FileIssue};
 use crate::analysis::summary::Summary;
 use crate::format::uncut;
-use crate::model::Index;
 use crate::model::json_line::Line;
 use crate::model::time::utc;
+use crate::model::{Index, Manifest};
 use crate::page::step::json::segment_of;
 
 /// A run, with more fields than in lists.
@@ -21,6 +21,14 @@ use crate::page::step::json::segment_of;
 pub(crate) struct Run<'a> {
     #[serde(flatten)]
     row: RunRow<'a>,
+    /// The Git branches that were checked out in the project, in order. At most 4 are listed.
+    branches: Vec<&'a str>,
+    /// The Git commit that was checked out when the run began.
+    commit: Option<&'a str>,
+    /// The reasoning efforts that the model was asked for, in order. At most 4 are listed.
+    efforts: Vec<&'a str>,
+    /// The command that continues the run, in the directory of its project.
+    resume: Option<String>,
     /// The answer, truncated to about 400 characters.
     final_result: Option<&'a str>,
     /// Whether `final_result` is only the beginning of the answer. Null if there is no answer.
@@ -51,14 +59,27 @@ struct Segment {
 }
 
 /// Returns the JSON of a run with the manifest text `manifest`.
-pub(crate) fn run<'a>(summary: &'a Summary, index: &Index, manifest: Option<&'a [u8]>) -> Run<'a> {
+pub(crate) fn run<'a>(
+    summary: &'a Summary,
+    index: &'a Index,
+    manifest: Option<&'a [u8]>,
+) -> Run<'a> {
     let (manifest, manifest_text) = match manifest.map(Line::of) {
         Some(text @ Line::Text(_)) => (None, Some(text)),
         manifest => (manifest, None),
     };
+    let read = index.manifest().get();
+    let names = |names: fn(&Manifest) -> &[Box<str>]| {
+        let names = read.into_iter().flat_map(move |read| names(read));
+        names.map(|name| &**name).collect()
+    };
     let repaired = manifest.as_ref().is_some_and(Line::is_changed);
     Run {
         row: RunRow(summary),
+        branches: names(|read| &read.branches),
+        commit: read.and_then(|read| read.commit.as_deref()),
+        efforts: names(|read| &read.efforts),
+        resume: read.and_then(Manifest::resume),
         final_result: summary.answer.as_deref(),
         final_result_cut: summary.answer.as_deref().map(|answer| !uncut(answer).1),
         copies: &summary.relation.differences,

@@ -2,8 +2,11 @@
 
 use std::path::PathBuf;
 
+use serde_json::json;
+
 use super::truth::compare;
 use super::{damaged, read, sample};
+use crate::board::Board;
 
 fn rollout(time: &str, n: usize) -> PathBuf {
     let dir = "tools/codex/sessions/2026/05/04";
@@ -162,6 +165,40 @@ fn an_error_of_a_turn_counts_whatever_it_is() {
     assert_eq!(ends("\"no room\""), (Failed, said.to_owned()));
     assert_eq!(ends("{\"message\":\"no room\"}"), (Failed, said.to_owned()));
     assert_eq!(ends("true").0, Failed);
+}
+
+#[test]
+fn the_branch_the_effort_and_the_command_that_resumes_are_told() {
+    let text = std::fs::read_to_string(rollout("09-00-00", 1)).expect("the sample");
+    let git = r#""git":{"branch":"split","commit_hash":"0123456789abcdef"},"cli_version""#;
+    let effort = r#""model":"gpt-5.5","effort":"high"}"#;
+    let told =
+        text.replacen("\"cli_version\"", git, 1)
+            .replacen("\"model\":\"gpt-5.5\"}", effort, 1);
+    let temp = tempfile::tempdir().expect("a directory");
+    let path = temp.path().join("rollout-a.jsonl");
+    std::fs::write(&path, told).expect("written");
+    let board = Board::serve(temp.path());
+    board.until_read();
+    let run = board.json("/api/runs/rollout-a.jsonl");
+    assert_eq!(
+        (&run["branches"], &run["commit"], &run["efforts"]),
+        (
+            &json!(["split"]),
+            &json!("0123456789abcdef"),
+            &json!(["high"])
+        )
+    );
+    let command = "codex resume 019df000-0000-7000-8000-0000000000a1";
+    assert_eq!(run["resume"], command);
+    let page = board.get("/runs/rollout-a.jsonl");
+    for said in ["split at 0123456", command] {
+        assert!(page.text().contains(said), "{said}");
+    }
+    // A sub-agent can't be continued alone.
+    let child = read(&rollout("09-00-03", 2));
+    let child = child.index.manifest().get().expect("a manifest");
+    assert_eq!((child.resume(), &*child.efforts), (None, [].as_slice()));
 }
 
 #[test]
