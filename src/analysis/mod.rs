@@ -3,6 +3,7 @@
 //! Must not read files, produce HTML or read the clock.
 
 mod calendar;
+pub mod call_times;
 mod chain;
 pub mod closest;
 pub mod columns;

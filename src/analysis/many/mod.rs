@@ -13,6 +13,7 @@ use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 
 use super::calendar::{Calendar, Moment};
+use super::call_times::Durations;
 use super::columns::{COST, DURATION, MODEL, STOP, TOKENS};
 use super::cost_shares::CostShares;
 use super::run_result::RunResult;
@@ -34,7 +35,7 @@ pub use ranked::Ranked;
 pub use scale::Unit;
 pub use tasks::{K, RepeatedTask, TaskRun};
 pub use trend::{amounts, counts, relative};
-pub use words::{Fact, cost_words, last_part};
+pub use words::{Fact, cost_words, last_part, percentile_words};
 
 use scale::Scale;
 use tasks::first_line;
@@ -316,7 +317,7 @@ pub struct StopReason {
 }
 
 /// A tool.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct ToolRow {
     /// Its name.
     pub name: String,
@@ -324,6 +325,14 @@ pub struct ToolRow {
     pub runs: usize,
     /// These runs by result.
     pub results: BTreeMap<RunResult, usize>,
+    /// The number of its calls with a known duration, in runs that are over.
+    pub calls_timed: u64,
+    /// The duration in milliseconds that half of these calls didn't exceed, within 4.5%. Null for
+    /// fewer than 20 calls.
+    pub p50_ms: Option<f64>,
+    /// The duration in milliseconds that 95% of these calls didn't exceed, within 4.5%. Null for
+    /// fewer than 20 calls.
+    pub p95_ms: Option<f64>,
 }
 
 /// A project.
@@ -782,8 +791,10 @@ impl<'a> Report<'a> {
 
     fn tools(&self) -> Ranked<ToolRow> {
         let mut found: HashMap<&str, (usize, BTreeMap<RunResult, usize>)> = HashMap::new();
+        let mut durations = Durations::default();
         for run in &self.runs {
             let result = run.result();
+            durations.add(&run.call_times, &run.tools);
             for tool in &run.tools {
                 let (runs, results) = found.entry(tool).or_default();
                 *runs += 1;
@@ -792,16 +803,21 @@ impl<'a> Report<'a> {
                 }
             }
         }
-        let mut rows: Vec<ToolRow> = found
+        let mut names: Vec<_> = found.into_iter().collect();
+        names.sort_by_key(|(name, (runs, _))| (Reverse(*runs), *name));
+        let Ranked { rows, left_out } = Ranked::new(names, self.limit);
+        let rows = rows
             .into_iter()
             .map(|(name, (runs, results))| ToolRow {
                 name: name.to_owned(),
                 runs,
                 results,
+                calls_timed: durations.calls(name),
+                p50_ms: durations.percentile(name, 50),
+                p95_ms: durations.percentile(name, 95),
             })
             .collect();
-        rows.sort_by(|a, b| (Reverse(a.runs), &a.name).cmp(&(Reverse(b.runs), &b.name)));
-        Ranked::new(rows, self.limit)
+        Ranked { rows, left_out }
     }
 
     /// Returns the projects of both periods.

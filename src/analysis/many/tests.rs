@@ -1,6 +1,7 @@
 use std::sync::Arc;
 
 use super::*;
+use crate::analysis::call_times::CallTimes;
 use crate::analysis::copies::Relation;
 use crate::analysis::query::{Clock, Query, Sort};
 use crate::analysis::select::sample::run;
@@ -553,4 +554,53 @@ fn a_run_of_the_future_does_not_empty_the_chart() {
     assert_eq!((charted, report.runs_without_bar), (9, 1));
     let notes = report.notes().join(" ");
     assert!(notes.contains("1 run outside the chart"), "{notes}");
+}
+
+#[test]
+fn a_tool_has_percentiles_of_its_calls_over_all_runs_from_20_calls_on() {
+    let mut runs: Vec<Summary> = (0..5)
+        .map(|n| started(&format!("r{n}"), "2026-10-31T10:00:00Z"))
+        .collect();
+    for (n, run) in runs.iter_mut().enumerate() {
+        // The tools of the runs are in different orders.
+        run.tools = match n {
+            0 => vec!["Read".to_owned(), "Bash".to_owned()].into(),
+            _ => vec!["Bash".to_owned()].into(),
+        };
+        run.call_times = CallTimes::of_one_tool(match n {
+            0 => vec![3.0; 4],
+            4 => vec![90_000.0; 5],
+            _ => vec![1_000.0; 6],
+        });
+    }
+    let tools = |runs: &[Summary]| {
+        let report = of(
+            runs,
+            Days::default(),
+            "2026-10-31T12:00:00Z",
+            &TimeZone::UTC,
+        );
+        report.tools.rows
+    };
+    let rows = tools(&runs);
+    let [bash, read] = &rows[..] else {
+        panic!("{rows:?}");
+    };
+    assert_eq!((bash.name.as_str(), bash.calls_timed), ("Bash", 23));
+    let near = |found: Option<f64>, exact: f64| (found.unwrap() / exact - 1.0).abs() < 0.045;
+    assert!(
+        near(bash.p50_ms, 1_000.0) && near(bash.p95_ms, 90_000.0),
+        "{bash:?}"
+    );
+    assert_eq!(
+        (read.calls_timed, read.p50_ms, read.p95_ms),
+        (4, None, None)
+    );
+    // Duplicates don't count.
+    runs[4].relation = Relation {
+        duplicate_of: Some(RunKey::new("r0")),
+        ..Relation::default()
+    }
+    .into();
+    assert!(tools(&runs)[0].p50_ms.is_none());
 }

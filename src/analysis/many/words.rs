@@ -418,6 +418,14 @@ pub fn cost_words(cost: Option<f64>, is_estimated: bool, is_lower_bound: bool) -
     format!("{mark}{}", format::usd(cost))
 }
 
+/// Words a percentile of durations, which is approximate: `≈1.2 s`.
+pub fn percentile_words(ms: Option<f64>) -> String {
+    ms.map_or_else(
+        || MISSING.to_owned(),
+        |ms| format!("≈{}", format::millis(ms)),
+    )
+}
+
 /// Returns the last component of a path.
 pub fn last_part(path: &str) -> &str {
     let trimmed = path.trim_end_matches(['/', '\\']);

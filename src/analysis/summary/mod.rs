@@ -8,6 +8,7 @@ use std::sync::{Arc, LazyLock};
 use serde::{Deserialize, Serialize};
 use thin_vec::ThinVec;
 
+use super::call_times::CallTimes;
 use super::compact::{Blank, Seldom, Shared};
 use super::copies::{CopiedPart, Fingerprint, Related, Relation, SeparateChildren};
 use super::failures::{RunFailure, failures_of_run};
@@ -84,6 +85,9 @@ pub struct Summary {
     pub critics: ThinVec<String>,
     /// The tools' names, in order of appearance.
     pub tools: ThinVec<String>,
+    /// How long the calls of these tools took. Empty until the run is over, because each update would
+    /// walk all its steps.
+    pub call_times: CallTimes,
     /// The run's model and those of its steps, if there are several.
     pub models: ThinVec<String>,
     /// The agents' names, in order of appearance.
@@ -714,6 +718,10 @@ impl Summary {
         steps.retain(|n| !copied.contains(n));
         let own = index.tally_without(&all);
         self = self.with_failures(index, &own.failures, &failed_without_line(index));
+        if self.call_times != CallTimes::default() {
+            let tools = index.tally().run.tools.iter();
+            self.call_times = CallTimes::of(index, tools, |n| !all.contains(&n));
+        }
         if !self.spent.is_empty() {
             let unknown = self.spent.iter().map(|spent| spent.unknown as usize);
             let cut_off = unknown
@@ -1430,6 +1438,12 @@ pub fn summary(
             .fold(names(&run.critics), distinct)
             .into(),
         tools: names(&run.tools).into(),
+        call_times: if life.liveness.is_over() && !index.is_partial() {
+            let own = index.newest_start() + copied(index).unwrap_or_default();
+            CallTimes::of(index, run.tools.iter(), |n| n >= own)
+        } else {
+            CallTimes::default()
+        },
         models: models(index).into(),
         agents: names(&run.agents)
             .into_iter()
