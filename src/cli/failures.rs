@@ -104,7 +104,7 @@ fn write_table(report: &Failures, look: &Look, out: &mut dyn Write) -> io::Resul
         "Failure",
         "Where",
         "Runs",
-        "Steps",
+        "Times",
         "Ended",
         "Last seen",
         "First seen",
@@ -116,7 +116,7 @@ fn write_table(report: &Failures, look: &Look, out: &mut dyn Write) -> io::Resul
             cut(&visible_line(&failure.plain()), MAX_MESSAGE),
             cut(&visible_line(failure.place()), MAX_PLACE),
             count(failure.runs as u64),
-            count(failure.steps),
+            count(failure.times),
             count(failure.runs_ended as u64),
             seen(failure.last_at, look),
             seen(failure.first_at, look),
@@ -163,6 +163,10 @@ fn notes(report: &Failures, look: &Look, out: &mut dyn Write) -> io::Result<()> 
     Ok(())
 }
 
+fn number(number: u64, noun: &str) -> String {
+    format::counted(usize::try_from(number).unwrap_or(usize::MAX), noun)
+}
+
 fn write_one(failure: &Failure, look: &Look, out: &mut dyn Write) -> io::Result<()> {
     writeln!(
         out,
@@ -171,9 +175,10 @@ fn write_one(failure: &Failure, look: &Look, out: &mut dyn Write) -> io::Result<
     )?;
     writeln!(
         out,
-        "{}: {} in {}, ended {}; first seen {}, last seen {}",
+        "{}: {} in {} of {}, ended {}; first seen {}, last seen {}",
         visible_line(failure.place()),
-        format::counted(usize::try_from(failure.steps).unwrap_or(usize::MAX), "step"),
+        number(failure.times, "time"),
+        number(failure.steps, "step"),
         format::counted(failure.runs, "run"),
         count(failure.runs_ended as u64),
         seen(failure.first_at, look),
