@@ -327,10 +327,10 @@ pub struct ToolRow {
     pub results: BTreeMap<RunResult, usize>,
     /// The number of its calls with a known duration, in runs that are over.
     pub calls_timed: u64,
-    /// The duration in milliseconds that half of these calls didn't exceed, within 4.5%. Null for
+    /// The duration in milliseconds that half of these calls didn't exceed, within 5%. Null for
     /// fewer than 20 calls.
     pub p50_ms: Option<f64>,
-    /// The duration in milliseconds that 95% of these calls didn't exceed, within 4.5%. Null for
+    /// The duration in milliseconds that 95% of these calls didn't exceed, within 5%. Null for
     /// fewer than 20 calls.
     pub p95_ms: Option<f64>,
 }

@@ -932,8 +932,7 @@ fn call_times_are_recorded_or_those_of_a_steps_only_call_and_copied_steps_have_n
     };
     let ended = r#"{"status": "completed", "summary": {"stop_reason": "final"}}"#;
     assert_eq!(calls(&times(ended)), [(0, 2), (1, 1), (1, 1)]);
-    let branch =
-        r#"{"status": "completed", "summary": {"stop_reason": "final"}, "branched_from": {"steps": 1}}"#;
+    let branch = r#"{"status": "completed", "summary": {"stop_reason": "final"}, "branched_from": {"steps": 1}}"#;
     assert_eq!(calls(&times(branch)), [(0, 1), (1, 1)]);
 }
 
