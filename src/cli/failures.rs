@@ -48,6 +48,7 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
     let query = query("failures", args.query.as_deref().unwrap_or_default(), look)?;
     let runs = args.roots.runs(
         &args.settings,
+        &[&query],
         "pass a directory that contains runs, or --sessions: board failures DIR",
     )?;
     let chosen = runs.iter().map(AsRef::as_ref);

@@ -46,6 +46,7 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
     let query = query("overview", args.query.as_deref().unwrap_or_default(), look)?;
     let runs = args.roots.runs(
         &args.settings,
+        &[&query],
         "pass a directory that contains runs, or --sessions: board overview DIR",
     )?;
     let chosen = runs
