@@ -3,7 +3,7 @@ use std::sync::Arc;
 use super::*;
 use crate::analysis::call_times::CallTimes;
 use crate::analysis::copies::Relation;
-use crate::analysis::query::{Clock, Query, Sort};
+use crate::analysis::query::{Clock, Needle, Query, Sort};
 use crate::analysis::select::sample::run;
 use crate::analysis::select::{GROUPINGS, Sum, Window, groups, survey};
 use crate::analysis::summary::Spent;
@@ -439,6 +439,12 @@ fn the_totals_of_all_views_are_the_same() {
             strip.cost.sum.amount,
             "projects: cost",
         );
+        for model in report.models.rows.iter().filter(|row| !row.name.is_empty()) {
+            // The link of a model leads to all runs that used it.
+            let terms = Query::parse_at(&format!("models={}", Needle::new(&*model.name)), &clock);
+            let linked = matching().filter(|run| !run.partial && terms.matches(*run));
+            assert_eq!(linked.count(), model.used.runs, "{}", model.name);
+        }
         let dated = matching().filter(|run| run.started.is_some()).count();
         assert_eq!(report.bars.iter().map(|bar| bar.runs).sum::<usize>(), dated);
         assert_eq!(report.hours.iter().flatten().sum::<usize>(), dated);

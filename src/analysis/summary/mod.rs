@@ -507,6 +507,23 @@ impl Summary {
         }
     }
 
+    /// Returns the models to which the run's tokens or its cost belong; some may repeat. Without a
+    /// record of the steps' models, that's the run's model.
+    pub fn models_used(&self) -> impl Iterator<Item = &str> {
+        let used = || {
+            let spent = self.spent.iter();
+            spent.filter(|spent| spent.tokens() > 0 || spent.paid > 0.0)
+        };
+        let known = used().map(Spent::tokens).fold(0, u64::saturating_add);
+        let has_rest = self.tokens.unwrap_or(0) > known;
+        let is_undivided = || used().next().is_none() && self.cost().is_some();
+        let own = self.model.as_deref().filter(|_| has_rest || is_undivided());
+        used()
+            .map(|spent| spent.model.as_str())
+            .chain(own)
+            .filter(|name| !name.is_empty())
+    }
+
     /// Returns the run's model, followed by the other models that wrote some of its steps.
     pub fn models_words(&self) -> Option<String> {
         let model = self.model.clone()?;

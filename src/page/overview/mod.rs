@@ -671,7 +671,7 @@ impl View {
     fn model(&self, model: &ModelRow, is_all: bool) -> ModelView {
         let terms = match is_all {
             true => String::new(),
-            false => equal("model", &model.name),
+            false => used_model(&model.name),
         };
         let name = match model.name.as_str() {
             _ if is_all => "All models",
@@ -768,7 +768,7 @@ impl View {
                     Cell {
                         href: match words.is_empty() {
                             true => String::new(),
-                            false => self.bar_link(bar, &equal("model", &model.name)),
+                            false => self.bar_link(bar, &used_model(&model.name)),
                         },
                         words,
                     }
@@ -1054,6 +1054,14 @@ fn equal(field: &str, text: &str) -> String {
     match text {
         "" => format!("{field}:none"),
         text => format!("{field}={}", Needle::new(text)),
+    }
+}
+
+/// Returns the term for the runs that used a model, also as one of several.
+fn used_model(name: &str) -> String {
+    match name {
+        "" => equal("model", name),
+        name => equal("models", name),
     }
 }
 
