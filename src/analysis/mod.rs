@@ -33,6 +33,7 @@ pub mod ordinals;
 pub mod overview;
 pub mod patch;
 pub mod query;
+mod random;
 pub mod related;
 pub mod replay;
 mod retrace;

@@ -33,7 +33,7 @@ mod words;
 
 pub use ranked::Ranked;
 pub use scale::Unit;
-pub use tasks::{K, RepeatedTask, TaskRun};
+pub use tasks::{K, RepeatedTask, TaskRun, task_query};
 pub use trend::{amounts, counts, relative};
 pub use words::{Fact, cost_words, last_part, percentile_words};
 
@@ -85,6 +85,9 @@ pub struct Overview {
     pub shared_tasks: Option<SharedTasks>,
     /// The number of tasks that were run at least twice.
     pub repeated_tasks: usize,
+    /// The number of repeated tasks in which no change was looked for, although they have enough runs:
+    /// all, if there are more than 2,000, or those for which there was too little time.
+    pub tasks_not_searched: usize,
     /// What a bar of a chart stands for: `day`, `week` or `month`.
     pub bars_are: &'static str,
     /// The bars from old to new. Empty if no run records when it started.
@@ -453,7 +456,9 @@ pub fn overview<'a>(runs: impl IntoIterator<Item = &'a Summary>, asked: &Asked<'
     }
     let mut projects = report.projects();
     let day = |at: i64, calendar: &mut Calendar<'_>| calendar.at(at).map(|moment| moment.day);
-    overview.finding = change(&tasks_now, &mut |at| day(at, &mut calendar))
+    let (change, not_searched) = change(&tasks_now, &mut |at| day(at, &mut calendar));
+    overview.tasks_not_searched = not_searched;
+    overview.finding = change
         .or_else(|| costs(&overview.totals, overview.before.as_ref(), &projects))
         .unwrap_or_default();
     projects.retain(|row| row.runs > 0);
@@ -536,11 +541,11 @@ fn totals(runs: &[&Summary], shares: &CostShares<'_>) -> Totals {
     }
 }
 
-/// Finds the clearest change of a repeated task.
+/// Finds the clearest change of a repeated task. Also returns the number of tasks that weren't searched.
 fn change(
     tasks: &[(&str, tasks::TaskRuns<'_>)],
     day: &mut dyn FnMut(i64) -> Option<Date>,
-) -> Option<Finding> {
+) -> (Option<Finding>, usize) {
     // Without times, the order of the runs is unknown.
     let dated: Vec<(&str, tasks::TaskRuns<'_>)> = tasks
         .iter()
@@ -553,21 +558,25 @@ fn change(
         .iter()
         .map(|(_, runs)| runs.iter().map(|(_, passed)| *passed).collect())
         .collect();
-    let point = change_point::find(&results)?;
-    let (task, runs) = dated.get(point.task)?;
-    let (before, after) = runs.split_at_checked(point.at)?;
+    let found = change_point::find(&results);
     let passed = |runs: &[(&Summary, bool)]| runs.iter().filter(|(_, passed)| *passed).count();
-    let since = day(after.first()?.0.started?)?;
-    Some(Finding::ChangePoint {
-        task: first_line(task),
-        query: tasks::query(task),
-        since: since.to_string(),
-        passed: passed(after),
-        runs: after.len(),
-        passed_before: passed(before),
-        runs_before: before.len(),
-        p: point.p,
-    })
+    let mut finding = || {
+        let point = found.point?;
+        let (task, runs) = dated.get(point.task)?;
+        let (before, after) = runs.split_at_checked(point.at)?;
+        let since = day(after.first()?.0.started?)?;
+        Some(Finding::ChangePoint {
+            task: first_line(task),
+            query: task_query(task),
+            since: since.to_string(),
+            passed: passed(after),
+            runs: after.len(),
+            passed_before: passed(before),
+            runs_before: before.len(),
+            p: point.p,
+        })
+    };
+    (finding(), found.not_searched)
 }
 
 /// Returns the change of the cost, if it's large and both periods have enough runs.

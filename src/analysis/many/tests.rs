@@ -610,3 +610,35 @@ fn a_tool_has_percentiles_of_its_calls_over_all_runs_from_20_calls_on() {
     .into();
     assert!(tools(&runs)[0].p50_ms.is_none());
 }
+
+#[test]
+fn what_was_not_searched_for_changes_is_told() {
+    let notes = |tasks_not_searched| {
+        let report = Overview {
+            tasks_not_searched,
+            ..Overview::default()
+        };
+        report.notes()
+    };
+    assert!(notes(0).is_empty());
+    assert_eq!(
+        notes(2_001),
+        ["No change was looked for in 2,001 tasks: among more than 2,000, some change by chance."]
+    );
+    assert_eq!(
+        notes(7),
+        ["No change was looked for in 7 tasks, because it would take too long."]
+    );
+    // Each of these tasks has enough runs.
+    let runs: Vec<Summary> = (0..2_001)
+        .flat_map(|task| nightly(&format!("task {task}"), "....xxxx"))
+        .collect();
+    let report = of(
+        &runs,
+        Days::default(),
+        "2026-10-31T12:00:00Z",
+        &TimeZone::UTC,
+    );
+    assert_eq!(report.tasks_not_searched, 2_001);
+    assert_eq!(report.finding, Finding::Totals);
+}

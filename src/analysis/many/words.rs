@@ -325,6 +325,19 @@ impl Overview {
                 self.words_of(last)
             ));
         }
+        let most = super::change_point::MAX_TASKS;
+        match self.tasks_not_searched {
+            0 => {}
+            tasks if tasks > most => notes.push(format!(
+                "No change was looked for in {} tasks: among more than {}, some change by chance.",
+                count(tasks as u64),
+                count(most as u64)
+            )),
+            tasks => notes.push(format!(
+                "No change was looked for in {}, because it would take too long.",
+                counted(tasks, "task")
+            )),
+        }
         match self.duplicates {
             0 => {}
             1 => notes.push("1 duplicate isn't counted.".to_owned()),
