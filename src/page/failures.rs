@@ -12,7 +12,7 @@ use crate::analysis::failures::{
 };
 use crate::analysis::format::{self, MISSING, age, count, counted, date};
 use crate::analysis::many::last_part;
-use crate::analysis::query::{Clock, Ignored, Query};
+use crate::analysis::query::{Clock, Ignored, Needle, Query};
 use crate::analysis::summary::Summary;
 use crate::model::failure::FailureSource;
 use crate::page::answer::{html, json};
@@ -477,11 +477,10 @@ impl View {
             let last = day
                 .checked_add(jiff::Span::new().days(self.report.days_per_bar - 1))
                 .ok()?;
-            let words = |day: jiff::civil::Date| day.strftime("%a %-d %b %Y").to_string();
             let (days, started) = match last == day {
-                true => (words(day), day.to_string()),
+                true => (day.strftime("%a %-d %b %Y").to_string(), day.to_string()),
                 false => (
-                    format!("{} – {}", words(day), words(last)),
+                    format!("{} – {}", day.strftime("%-d %b"), last.strftime("%-d %b %Y")),
                     format!("{day}..{last}"),
                 ),
             };
@@ -528,8 +527,8 @@ impl View {
     /// Returns where a failure happens: a heading, and its names.
     fn shares(&self, failure: &Failure) -> Vec<(&'static str, Vec<Weighed>)> {
         let weighed = |field: &'static str, share: &Share| {
-            let value = share.name.replace('"', "");
-            let query = format!("{} failure:{} {field}:\"{value}\"", self.query, failure.id);
+            let value = Needle::new(&*share.name);
+            let query = format!("{} failure:{} {field}={value}", self.query, failure.id);
             Weighed {
                 name: match field {
                     "project" => last_part(&share.name).into(),
