@@ -1,5 +1,6 @@
 //! `board tag`: names sets of runs.
 
+use std::fs;
 use std::io::{self, Write};
 use std::path::Path;
 
@@ -14,7 +15,6 @@ use super::warning::warn;
 use crate::analysis::format::{count, counted, visible_line};
 use crate::error::{Error, Kind};
 use crate::live::{Added, TagFile, check_tag, has_own_tag};
-use crate::trace::RunDir;
 
 /// The exit code if no run matches.
 const NO_MATCH: u8 = 1;
@@ -99,12 +99,25 @@ struct Row<'a> {
     gone: usize,
 }
 
-/// Returns whether there is certainly no run at this path, which may lead into a file with several
-/// runs.
+/// Returns whether nothing is at this path. A run in a file with several is gone if the file is: to
+/// list each file would take too long.
 fn is_gone(path: &Path) -> bool {
-    let is_missing = |error: io::Error| error.kind() == io::ErrorKind::NotFound;
-    let found = std::fs::symlink_metadata(path).map(|_| ());
-    found.is_err() && RunDir::of_file(path).is_err_and(is_missing)
+    for part in path.ancestors() {
+        match fs::symlink_metadata(part) {
+            Ok(found) => return part != path && found.is_dir(),
+            Err(error) if is_missing(&error) => {}
+            // Nothing is known about a directory that can't be read.
+            Err(_) => return false,
+        }
+    }
+    true
+}
+
+fn is_missing(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
+    )
 }
 
 pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
@@ -273,4 +286,21 @@ fn list(args: &Args, file: &TagFile, out: &mut dyn Write) -> Done {
         writeln!(out, "{}", columns.line(line))?;
     }
     Ok(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_in_a_file_is_gone_if_the_file_is() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("log.json");
+        fs::write(&file, "{}").unwrap();
+        let run = file.join("sample/1");
+        assert!(!is_gone(&file) && !is_gone(&run) && !is_gone(dir.path()));
+        fs::remove_file(&file).unwrap();
+        assert!(is_gone(&file) && is_gone(&run));
+        assert!(is_gone(&dir.path().join("other/run")));
+    }
 }

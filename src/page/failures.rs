@@ -480,7 +480,11 @@ impl View {
             let (days, started) = match last == day {
                 true => (day.strftime("%a %-d %b %Y").to_string(), day.to_string()),
                 false => (
-                    format!("{} – {}", day.strftime("%-d %b"), last.strftime("%-d %b %Y")),
+                    format!(
+                        "{} – {}",
+                        day.strftime("%-d %b"),
+                        last.strftime("%-d %b %Y")
+                    ),
                     format!("{day}..{last}"),
                 ),
             };
