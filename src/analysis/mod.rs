@@ -3,6 +3,7 @@
 //! Must not read files, produce HTML or read the clock.
 
 mod calendar;
+pub mod call_times;
 mod chain;
 pub mod closest;
 pub mod columns;
@@ -32,6 +33,7 @@ pub mod ordinals;
 pub mod overview;
 pub mod patch;
 pub mod query;
+mod random;
 pub mod related;
 pub mod replay;
 mod retrace;

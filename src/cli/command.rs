@@ -1,10 +1,11 @@
 //! What the commands share: the help for RUN, their exit codes and failures, and their JSON.
 
 use std::io::{self, Write};
+use std::sync::Arc;
 
 use jiff::civil::Date;
 
-use super::config::tag_file;
+use super::config::{followed_tags, tag_file};
 use super::look::Look;
 use crate::analysis::query::{Clock, Query};
 use crate::error::{Error, Kind};
@@ -68,14 +69,17 @@ pub(super) fn query_at(
             let what = format!("can't use the term {}: {}", term.text, term.why);
             Err(Error::new(Kind::Usage, what).hint(FIELDS))
         }
-        None => {
-            if query.asks_for_tags() {
-                // Without them, the query would find other runs.
-                FollowedTags::read(tag_file())?;
-            }
-            Ok(query)
-        }
+        None => Ok(query),
     }
+}
+
+/// Reads the user's tags for these queries, once. If the file can't be used, that's an error for a
+/// query that asks for tags, since it would find other runs. Other queries only warn.
+pub(super) fn tags_for(queries: &[&Query]) -> std::result::Result<Arc<FollowedTags>, Error> {
+    if queries.iter().any(|query| query.asks_for_tags()) {
+        return FollowedTags::read(tag_file()).map(Arc::new);
+    }
+    Ok(followed_tags())
 }
 
 /// The reason why a command failed.

@@ -4,8 +4,7 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::command::{Done, query, write_json};
-use super::config::followed_tags;
+use super::command::{Done, query, tags_for, write_json};
 use super::look::{Ink, Look};
 use super::roots::no_runs;
 use crate::analysis::format::{age, counted, visible_line};
@@ -39,7 +38,7 @@ pub(super) struct Args {
 pub(super) fn run(args: Args, look: &Look, out: &mut dyn Write) -> Done {
     super::stores::refuse(&args.root)?;
     let query = query("edits", args.query.as_deref().unwrap_or_default(), look)?;
-    let tags = followed_tags();
+    let tags = tags_for(&[&query])?;
     let library = Library::load_with(vec![args.root], Arc::default(), tags);
     for root in library.status().roots {
         if let Some(fault) = root.fault {

@@ -69,6 +69,7 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
     let (a, b) = (query(&args.a)?, query(&args.b)?);
     let runs = args.roots.runs(
         &args.settings,
+        &[&a, &b],
         "pass the directory after both queries: board experiment A B DIR",
     )?;
     let matching = |query: &Query| -> Vec<&Summary> {

@@ -48,6 +48,7 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
     let query = query("failures", args.query.as_deref().unwrap_or_default(), look)?;
     let runs = args.roots.runs(
         &args.settings,
+        &[&query],
         "pass a directory that contains runs, or --sessions: board failures DIR",
     )?;
     let chosen = runs.iter().map(AsRef::as_ref);
@@ -104,7 +105,7 @@ fn write_table(report: &Failures, look: &Look, out: &mut dyn Write) -> io::Resul
         "Failure",
         "Where",
         "Runs",
-        "Steps",
+        "Times",
         "Ended",
         "Last seen",
         "First seen",
@@ -116,7 +117,7 @@ fn write_table(report: &Failures, look: &Look, out: &mut dyn Write) -> io::Resul
             cut(&visible_line(&failure.plain()), MAX_MESSAGE),
             cut(&visible_line(failure.place()), MAX_PLACE),
             count(failure.runs as u64),
-            count(failure.steps),
+            count(failure.times),
             count(failure.runs_ended as u64),
             seen(failure.last_at, look),
             seen(failure.first_at, look),
@@ -163,6 +164,10 @@ fn notes(report: &Failures, look: &Look, out: &mut dyn Write) -> io::Result<()> 
     Ok(())
 }
 
+fn number(number: u64, noun: &str) -> String {
+    format::counted(usize::try_from(number).unwrap_or(usize::MAX), noun)
+}
+
 fn write_one(failure: &Failure, look: &Look, out: &mut dyn Write) -> io::Result<()> {
     writeln!(
         out,
@@ -171,9 +176,10 @@ fn write_one(failure: &Failure, look: &Look, out: &mut dyn Write) -> io::Result<
     )?;
     writeln!(
         out,
-        "{}: {} in {}, ended {}; first seen {}, last seen {}",
+        "{}: {} in {} of {}, ended {}; first seen {}, last seen {}",
         visible_line(failure.place()),
-        format::counted(usize::try_from(failure.steps).unwrap_or(usize::MAX), "step"),
+        number(failure.times, "time"),
+        number(failure.steps, "step"),
         format::counted(failure.runs, "run"),
         count(failure.runs_ended as u64),
         seen(failure.first_at, look),

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::columns::{Columns, cut_end, cut_start, widths};
-use super::command::{Between, Done, cut, query, write_json};
-use super::config::{Settings, followed_tags};
+use super::command::{Between, Done, cut, query, tags_for, write_json};
+use super::config::Settings;
 use super::look::{Ink, Look, ink_of};
 use super::roots::no_runs;
 use crate::analysis::columns::{self, COLUMNS, Column, RUN, RunRow, STATUS, TITLE, VERDICT, Width};
@@ -122,7 +122,7 @@ pub(super) fn run(args: Args, look: &Look, out: &mut dyn Write) -> Done {
     let query = query("list", &terms.join(" "), look)?;
     super::stores::refuse(&args.root)?;
     let prices = args.settings.read()?.prices;
-    let tags = followed_tags();
+    let tags = tags_for(&[&query])?;
     let library = Library::load_with(vec![args.root], prices, tags);
     let root = library.status().roots.into_iter().next();
     if let Some((root, fault)) = root

@@ -8,7 +8,9 @@ use super::config::Settings;
 use super::look::{Ink, Look};
 use super::roots::Roots;
 use crate::analysis::format::{self, MISSING, count, visible_line};
-use crate::analysis::many::{Asked, Overview, amounts, cost_words, counts, last_part, overview};
+use crate::analysis::many::{
+    Asked, Overview, amounts, cost_words, counts, last_part, overview, percentile_words,
+};
 use crate::analysis::run_result::RunResult;
 use crate::analysis::summary::Summary;
 use crate::analysis::usage::Days;
@@ -44,6 +46,7 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
     let query = query("overview", args.query.as_deref().unwrap_or_default(), look)?;
     let runs = args.roots.runs(
         &args.settings,
+        &[&query],
         "pass a directory that contains runs, or --sessions: board overview DIR",
     )?;
     let chosen = runs
@@ -172,13 +175,15 @@ fn write_text(overview: &Overview, look: &Look, out: &mut dyn Write) -> io::Resu
             name(&tool.name),
             count(tool.runs as u64),
             share(tool.runs, overview),
+            percentile_words(tool.p50_ms),
+            percentile_words(tool.p95_ms),
         ]
     });
     table(
         "Tool",
-        &["Runs", "Share"],
+        &["Runs", "Share", "Call p50", "p95"],
         &tools.collect::<Vec<_>>(),
-        &[1, 2],
+        &[1, 2, 3, 4],
         look,
         out,
     )?;

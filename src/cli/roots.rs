@@ -3,8 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::config::{Settings, followed_tags};
+use super::command::tags_for;
+use super::config::Settings;
 use super::{serve, sessions, stores};
+use crate::analysis::query::Query;
 use crate::analysis::summary::Summary;
 use crate::error::{Error, Kind, Result};
 use crate::live::Library;
@@ -22,20 +24,30 @@ pub(super) struct Roots {
 
 impl Roots {
     /// Reads all runs, without duplicates, as [`Self::library`] does.
-    pub(super) fn runs(&self, settings: &Settings, hint: &str) -> Result<Vec<Arc<Summary>>> {
-        let (runs, _) = self.library(settings, hint)?.listed(false);
+    pub(super) fn runs(
+        &self,
+        settings: &Settings,
+        queries: &[&Query],
+        hint: &str,
+    ) -> Result<Vec<Arc<Summary>>> {
+        let (runs, _) = self.library(settings, queries, hint)?.listed(false);
         Ok(runs.iter().map(|run| run.summary()).collect())
     }
 
-    /// Reads all runs. Fails if a directory can't be read; `hint` then says how
-    /// to pass one.
-    pub(super) fn library(&self, settings: &Settings, hint: &str) -> Result<Library> {
+    /// Reads all runs, and the user's tags for these queries. Fails if a directory can't be read;
+    /// `hint` then says how to pass one.
+    pub(super) fn library(
+        &self,
+        settings: &Settings,
+        queries: &[&Query],
+        hint: &str,
+    ) -> Result<Library> {
+        let tags = tags_for(queries)?;
         let config = settings.read()?;
         let (roots, _) = serve::roots(&self.roots, self.sessions, &config, sessions::places())?;
         for root in &roots {
             stores::refuse(root)?;
         }
-        let tags = followed_tags();
         let library = Library::load_with(roots, config.prices, tags);
         for root in library.status().roots {
             if let Some(fault) = root.fault {

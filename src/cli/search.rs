@@ -6,8 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::command::{Done, query, write_json};
-use super::config::followed_tags;
+use super::command::{Done, query, tags_for, write_json};
 use super::look::{Ink, Look};
 use super::roots::no_runs;
 use crate::analysis::format::lowered;
@@ -123,7 +122,7 @@ fn runs(
         };
     };
     let query = self::query("search", query, look)?;
-    let tags = followed_tags();
+    let tags = tags_for(&[&query])?;
     let library = Library::load_with(vec![root.to_owned()], Arc::default(), tags);
     let roots = library.status().roots;
     if let Some(fault) = roots.into_iter().find_map(|root| root.fault) {

@@ -1,6 +1,8 @@
 //! `board tag`: names sets of runs.
 
-use std::io::Write;
+use std::fs;
+use std::io::{self, Write};
+use std::path::Path;
 
 use serde::Serialize;
 
@@ -21,7 +23,7 @@ const NO_MATCH: u8 = 1;
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Without QUERY, or with --list, prints the tags and how many runs have each.
-Tags are kept in tags.json in the directory of the settings, by the path of the run. A run that is moved loses them.
+Tags are kept in tags.json in the directory of the settings, by the path and the start of the run. A run that is moved loses them.
 Other tags come with the runs: from manifests, Inspect logs, and directories called tag=NAME."
 )]
 pub(super) struct Args {
@@ -33,9 +35,12 @@ pub(super) struct Args {
     name: Option<String>,
     #[command(flatten)]
     roots: Roots,
-    /// Remove the tag from these runs
+    /// Remove the tag from these runs, and from their duplicates that match
     #[arg(long, requires = "name")]
     remove: bool,
+    /// Remove this tag from runs whose files no longer exist
+    #[arg(long, value_name = "TAG", value_parser = name, conflicts_with_all = ["query", "remove", "list"])]
+    forget: Option<String>,
     /// List the tags
     #[arg(long, conflicts_with_all = ["query", "remove"])]
     list: bool,
@@ -68,6 +73,16 @@ struct Report<'a> {
     full: usize,
     /// The runs whose path isn't Unicode.
     unnamed: usize,
+    /// With `--remove`: the runs that have the tag and no longer exist.
+    gone: usize,
+}
+
+/// What was forgotten.
+#[derive(Debug, Serialize)]
+struct Forgotten<'a> {
+    tag: &'a str,
+    /// The runs without files that no longer have the tag.
+    forgotten: usize,
 }
 
 /// The tags that were given to runs.
@@ -80,6 +95,29 @@ struct List<'a> {
 struct Row<'a> {
     tag: &'a str,
     runs: usize,
+    /// The runs among them that no longer exist.
+    gone: usize,
+}
+
+/// Returns whether nothing is at this path. A run in a file with several is gone if the file is: to
+/// list each file would take too long.
+fn is_gone(path: &Path) -> bool {
+    for part in path.ancestors() {
+        match fs::symlink_metadata(part) {
+            Ok(found) => return part != path && found.is_dir(),
+            Err(error) if is_missing(&error) => {}
+            // Nothing is known about a directory that can't be read.
+            Err(_) => return false,
+        }
+    }
+    true
+}
+
+fn is_missing(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
+    )
 }
 
 pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
@@ -87,15 +125,19 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
         Error::new(Kind::Usage, "can't tell where to keep tags")
             .hint("set HOME or XDG_CONFIG_HOME to a directory")
     })?;
+    if let Some(name) = &args.forget {
+        return forget(args, name, &file, out);
+    }
     let (Some(text), Some(name)) = (&args.query, &args.name) else {
         return list(args, &file, out);
     };
     let query = query("tag", text, look)?;
     let library = args.roots.library(
         &args.settings,
+        &[&query],
         "pass the directory after the query and the tag: board tag QUERY NAME DIR",
     )?;
-    let (mut runs, _) = library.listed(query.asks_for_copies());
+    let (mut runs, _) = library.listed(args.remove || query.asks_for_copies());
     runs.retain(|run| query.matches(&*run.summary()));
     let mut report = Report {
         tag: name,
@@ -106,17 +148,20 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
         for run in &runs {
             let has_otherwise = || has_own_tag(&run.summary(), run.dir(), name);
             if args.remove {
-                report.removed += usize::from(tags.remove(run.dir(), name));
+                report.removed += usize::from(tags.remove(run.dir(), &run.summary(), name));
                 report.kept += usize::from(has_otherwise());
                 continue;
             }
-            match tags.add(run.dir(), name) {
+            match tags.add(run.dir(), &run.summary(), name) {
                 Added::New if has_otherwise() => report.already += 1,
                 Added::New => report.added += 1,
                 Added::Known => report.already += 1,
                 Added::Full => report.full += 1,
                 Added::NoPath => report.unnamed += 1,
             }
+        }
+        if args.remove {
+            report.gone = tags.gone(name, is_gone);
         }
     })?;
     if args.json {
@@ -131,8 +176,21 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
 impl Report<'_> {
     fn words(&self, removes: bool) -> String {
         let tag = self.tag;
+        let gone = match self.gone {
+            0 => String::new(),
+            gone => format!(
+                "; {} without files {} {tag}: board tag --forget {tag}",
+                counted(gone, "run"),
+                if gone == 1 { "has" } else { "have" }
+            ),
+        };
         if self.matched == 0 {
-            return "no run matches".to_owned();
+            let removed = if removes {
+                ", so nothing was removed"
+            } else {
+                ""
+            };
+            return format!("no run matches{removed}{gone}");
         }
         if removes {
             let kept = match self.kept {
@@ -145,7 +203,7 @@ impl Report<'_> {
             };
             let removed = counted(self.removed, "run");
             return format!(
-                "removed {tag} from {removed} of {}{kept}",
+                "removed {tag} from {removed} of {}{kept}{gone}",
                 count(self.matched as u64)
             );
         }
@@ -178,32 +236,71 @@ fn runs_have(runs: usize) -> String {
     format!("{} {verb}", counted(runs, "run"))
 }
 
+/// Removes a tag from runs that no longer exist.
+fn forget(args: &Args, name: &str, file: &TagFile, out: &mut dyn Write) -> Done {
+    let forgotten = file.change(|tags| tags.forget(name, is_gone))?;
+    if args.json {
+        let tag = name;
+        write_json(out, &Forgotten { tag, forgotten })?;
+    } else {
+        let runs = counted(forgotten, "run");
+        let line = match forgotten {
+            0 => format!("no run without files has {name}"),
+            1 => format!("removed {name} from {runs} that no longer exists"),
+            _ => format!("removed {name} from {runs} that no longer exist"),
+        };
+        writeln!(out, "{}", visible_line(&line))?;
+    }
+    Ok(if forgotten == 0 { NO_MATCH } else { 0 })
+}
+
 /// Prints the tags with the number of runs that were given each.
 fn list(args: &Args, file: &TagFile, out: &mut dyn Write) -> Done {
     let tags = file.read()?;
-    let counts = tags.counts();
+    let counts = tags.counts().into_iter();
+    let rows = counts.map(|(tag, runs)| Row {
+        tag,
+        runs,
+        gone: tags.gone(tag, is_gone),
+    });
+    let rows: Vec<Row<'_>> = rows.collect();
     if args.json {
-        let tags = counts.into_iter().map(|(tag, runs)| Row { tag, runs });
-        write_json(
-            out,
-            &List {
-                tags: tags.collect(),
-            },
-        )?;
+        write_json(out, &List { tags: rows })?;
         return Ok(0);
     }
-    if counts.is_empty() {
+    if rows.is_empty() {
         writeln!(out, "no tags; `board tag QUERY NAME` adds one")?;
         return Ok(0);
     }
-    let line = |(tag, runs): (&str, usize)| {
-        let (tag, runs) = (visible_line(tag).into_owned(), counted(runs, "run"));
-        [tag, runs]
+    let line = |row: &Row<'_>| {
+        let runs = counted(row.runs, "run");
+        let runs = match row.gone {
+            0 => runs,
+            gone => format!("{runs}, {} of them without files", count(gone as u64)),
+        };
+        [visible_line(row.tag).into_owned(), runs]
     };
-    let lines: Vec<[String; 2]> = counts.into_iter().map(line).collect();
+    let lines: Vec<[String; 2]> = rows.iter().map(line).collect();
     let columns = Columns::of(&lines, |_| false);
     for line in &lines {
         writeln!(out, "{}", columns.line(line))?;
     }
     Ok(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_in_a_file_is_gone_if_the_file_is() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("log.json");
+        fs::write(&file, "{}").unwrap();
+        let run = file.join("sample/1");
+        assert!(!is_gone(&file) && !is_gone(&run) && !is_gone(dir.path()));
+        fs::remove_file(&file).unwrap();
+        assert!(is_gone(&file) && is_gone(&run));
+        assert!(is_gone(&dir.path().join("other/run")));
+    }
 }

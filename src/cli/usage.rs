@@ -85,6 +85,7 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
     let query = query_at("usage", args.query.as_deref().unwrap_or_default(), &clock)?;
     let runs = args.roots.runs(
         &args.settings,
+        &[&query],
         "pass a directory that contains runs, or --sessions: board usage daily DIR",
     )?;
     let chosen = runs.iter().map(AsRef::as_ref);

@@ -2,7 +2,8 @@
 //! names a set of runs.
 //!
 //! A run is known by its path without symlinks, so its tags are the same whichever root it's found
-//! below, and no run directory is written to. Writers take turns with a lock and replace the file
+//! below, and no run directory is written to. The tags also keep when the run started, so that a
+//! later run at the same path doesn't inherit them. Writers take turns with a lock and replace the file
 //! as a whole, so that readers need no lock. Knows neither queries nor the tags that runs record.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,6 +13,7 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::SystemTime;
 
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use thin_vec::ThinVec;
 
@@ -28,8 +30,10 @@ const LOCK: &str = "tags.lock";
 /// The name under which a new file is written before it replaces the old one.
 const NEW: &str = "tags.json.new";
 /// The version of the file's format.
-const VERSION: u32 = 1;
-/// Longer files are neither read nor written. A tagged run takes about 100 bytes.
+const VERSION: u32 = 2;
+/// The version without the starts of the runs. It's still read.
+const VERSION_1: u32 = 1;
+/// Longer files are neither read nor written. A tagged run takes about 200 bytes.
 const MAX_FILE_BYTES: u64 = 16 << 20;
 /// What a name must not contain, apart from white space and control characters, so that a query
 /// for it needs no quotes.
@@ -69,7 +73,51 @@ fn is_same_tag(one: &str, other: &str) -> bool {
 
 /// The tags of runs, by the path of the run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Tags(BTreeMap<String, BTreeSet<String>>);
+pub struct Tags(BTreeMap<String, Tagged>);
+
+/// The tags of one run.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Tagged {
+    tags: BTreeSet<String>,
+    #[serde(flatten)]
+    run: Identity,
+}
+
+/// What tells a run from another one at the same path. The first version of the file has nothing.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct Identity {
+    /// When the run started, in microseconds since the epoch.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    started: Option<i64>,
+    /// The recorded id, if it's short.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    id: Option<String>,
+}
+
+impl Identity {
+    /// The most bytes of an id.
+    const MAX_ID: usize = 128;
+    /// A run may record its start twice, such as in its manifest and its first event. Those are never
+    /// further apart, in microseconds.
+    const START: u64 = 60_000_000;
+
+    fn of(run: &Summary) -> Self {
+        let id = run.run_id.as_deref();
+        Self {
+            started: run.started,
+            id: id.filter(|id| id.len() <= Self::MAX_ID).map(str::to_owned),
+        }
+    }
+
+    /// Returns whether this is certainly another run. A resumed run may have another id.
+    fn is_other(&self, run: &Summary) -> bool {
+        match (self.started, run.started) {
+            (Some(own), Some(other)) => own.abs_diff(other) > Self::START,
+            _ => (self.id.as_deref().zip(run.run_id.as_deref())).is_some_and(|(own, id)| own != id),
+        }
+    }
+}
 
 /// The file as written.
 #[derive(Debug, Serialize, Deserialize)]
@@ -93,75 +141,108 @@ pub enum Added {
 }
 
 impl Tags {
-    /// Adds a tag to a run.
-    pub fn add(&mut self, run: &RunDir, name: &str) -> Added {
-        let Some(path) = run.path().to_str() else {
+    /// Adds a tag to the run in this directory. Drops the tags of an earlier run there.
+    pub fn add(&mut self, dir: &RunDir, run: &Summary, name: &str) -> Added {
+        let Some(path) = dir.path().to_str() else {
             return Added::NoPath;
         };
-        let known = self.0.get(path);
+        let known = self.0.get(path).filter(|known| !known.run.is_other(run));
+        let known = known.map(|known| &known.tags);
         if known.is_some_and(|tags| tags.iter().any(|tag| is_same_tag(tag, name))) {
             return Added::Known;
         }
         if known.is_some_and(|tags| tags.len() >= MAX_TAGS) {
             return Added::Full;
         }
-        let tags = self.0.entry(path.to_owned()).or_default();
+        let mut tags = known.cloned().unwrap_or_default();
         tags.insert(name.to_owned());
+        let run = Identity::of(run);
+        self.0.insert(path.to_owned(), Tagged { tags, run });
         Added::New
     }
 
-    /// Removes a tag from a run. Returns whether the run had it.
-    pub fn remove(&mut self, run: &RunDir, name: &str) -> bool {
-        let Some(path) = run.path().to_str() else {
+    /// Removes a tag from the run in this directory, and from an earlier run there. Returns whether
+    /// the run had it.
+    pub fn remove(&mut self, dir: &RunDir, run: &Summary, name: &str) -> bool {
+        let Some((path, known)) =
+            (dir.path().to_str()).and_then(|path| Some((path, self.0.get_mut(path)?)))
+        else {
             return false;
         };
-        let Some(tags) = self.0.get_mut(path) else {
-            return false;
-        };
-        let before = tags.len();
-        tags.retain(|tag| !is_same_tag(tag, name));
-        let had = tags.len() < before;
-        if tags.is_empty() {
+        let had = known.remove(name) && !known.run.is_other(run);
+        if known.tags.is_empty() {
             self.0.remove(path);
         }
         had
     }
 
-    /// Returns the tags and the number of runs that have each, in one of its spellings.
+    /// Removes a tag from all runs whose path `is_gone`. Returns their number.
+    pub fn forget(&mut self, name: &str, is_gone: impl Fn(&Path) -> bool) -> usize {
+        let mut removed = 0;
+        self.0.retain(|path, known| {
+            if known.has(name) && is_gone(Path::new(path)) {
+                known.remove(name);
+                removed += 1;
+            }
+            !known.tags.is_empty()
+        });
+        removed
+    }
+
+    /// Returns the number of runs with this tag whose path `is_gone`.
+    pub fn gone(&self, name: &str, is_gone: impl Fn(&Path) -> bool) -> usize {
+        let with_tag = self.0.iter().filter(|(_, known)| known.has(name));
+        with_tag
+            .filter(|(path, _)| is_gone(Path::new(path)))
+            .count()
+    }
+
+    /// Returns the tags, in one of its spellings each, and the number of runs that have it.
     pub fn counts(&self) -> Vec<(&str, usize)> {
         let mut counts: BTreeMap<String, (&str, usize)> = BTreeMap::new();
-        for name in self.0.values().flatten() {
+        for name in self.0.values().flat_map(|known| &known.tags) {
             let (_, count) = counts.entry(name.to_lowercase()).or_insert((name, 0));
             *count += 1;
         }
         counts.into_values().collect()
     }
 
-    fn of(&self, run: &Path) -> impl Iterator<Item = &str> {
-        let tags = run.to_str().and_then(|path| self.0.get(path));
-        tags.into_iter().flatten().map(String::as_str)
+    fn of(&self, path: &Path, run: &Summary) -> impl Iterator<Item = &str> {
+        let known = path.to_str().and_then(|path| self.0.get(path));
+        let known = known.filter(|known| !known.run.is_other(run));
+        known
+            .into_iter()
+            .flat_map(|known| &known.tags)
+            .map(String::as_str)
     }
 
     fn parse(bytes: &[u8]) -> std::result::Result<Self, String> {
-        let written: Written<BTreeMap<String, BTreeSet<String>>> =
-            match serde_json::from_slice(bytes) {
-                Ok(written) => written,
-                Err(error) => {
-                    // Another version may have other fields.
-                    #[derive(Deserialize)]
-                    struct Head {
-                        version: u32,
-                    }
-                    return Err(match serde_json::from_slice::<Head>(bytes) {
-                        Ok(Head { version }) if version != VERSION => unknown_version(version),
-                        _ => error.to_string(),
-                    });
-                }
-            };
-        if written.version != VERSION {
-            return Err(unknown_version(written.version));
+        // Another version may have other fields.
+        #[derive(Deserialize)]
+        struct Head {
+            version: u32,
         }
-        for (run, tags) in &written.runs {
+        fn runs<T: DeserializeOwned>(bytes: &[u8]) -> std::result::Result<T, String> {
+            let written: std::result::Result<Written<T>, _> = serde_json::from_slice(bytes);
+            written
+                .map(|written| written.runs)
+                .map_err(|error| error.to_string())
+        }
+        let head: std::result::Result<Head, _> = serde_json::from_slice(bytes);
+        let Head { version } = head.map_err(|error| error.to_string())?;
+        let runs: BTreeMap<String, Tagged> = match version {
+            VERSION => runs(bytes)?,
+            VERSION_1 => {
+                let runs: BTreeMap<String, BTreeSet<String>> = runs(bytes)?;
+                let run = Identity::default;
+                let tagged = |tags| Tagged { tags, run: run() };
+                runs.into_iter()
+                    .map(|(path, tags)| (path, tagged(tags)))
+                    .collect()
+            }
+            version => return Err(unknown_version(version)),
+        };
+        for (run, Tagged { tags, .. }) in &runs {
             if tags.len() > MAX_TAGS {
                 return Err(format!("{run} has more than {MAX_TAGS} tags"));
             }
@@ -172,12 +253,25 @@ impl Tags {
                 return Err(format!("{name:?} isn't a tag: {why}"));
             }
         }
-        Ok(Self(written.runs))
+        Ok(Self(runs))
+    }
+}
+
+impl Tagged {
+    fn has(&self, name: &str) -> bool {
+        self.tags.iter().any(|tag| is_same_tag(tag, name))
+    }
+
+    /// Removes a tag. Returns whether it was there.
+    fn remove(&mut self, name: &str) -> bool {
+        let before = self.tags.len();
+        self.tags.retain(|tag| !is_same_tag(tag, name));
+        self.tags.len() < before
     }
 }
 
 fn unknown_version(version: u32) -> String {
-    format!("its version is {version}, and this board knows version {VERSION}")
+    format!("its version is {version}, and this board knows versions {VERSION_1} and {VERSION}")
 }
 
 /// The file with the tags that the user gave to runs.
@@ -415,7 +509,7 @@ impl FollowedTags {
     /// the directories above it, and those that the user gave it.
     pub(super) fn changed(&self, run: &Summary, dir: &RunDir) -> Option<ThinVec<String>> {
         let tags = self.now();
-        let own = tags.of(dir.path());
+        let own = tags.of(dir.path(), run);
         run.tags_if_changed(of_directories(dir.root(), dir.path()).chain(own))
     }
 
@@ -448,6 +542,16 @@ fn of_directories<'a>(root: &Path, run: &'a Path) -> impl Iterator<Item = &'a st
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::analysis::select::sample;
+    use crate::analysis::verdict::RunStatus;
+
+    /// A run that started at this time.
+    fn started(at: Option<i64>) -> Summary {
+        let mut run = sample::run("a", RunStatus::Answered, None);
+        run.started = at;
+        run.run_id = None;
+        run
+    }
 
     fn file() -> (tempfile::TempDir, TagFile) {
         let dir = tempfile::tempdir().unwrap();
@@ -457,25 +561,78 @@ mod tests {
 
     #[test]
     fn a_run_has_each_tag_once_and_at_most_32() {
+        let row = started(None);
         let run = RunDir::alone(Path::new("/runs/a"));
         let mut tags = Tags::default();
-        assert_eq!(tags.add(&run, "x"), Added::New);
-        assert_eq!(tags.add(&run, "x"), Added::Known);
+        assert_eq!(tags.add(&run, &row, "x"), Added::New);
+        assert_eq!(tags.add(&run, &row, "x"), Added::Known);
         for n in 1..MAX_TAGS {
-            assert_eq!(tags.add(&run, &n.to_string()), Added::New);
+            assert_eq!(tags.add(&run, &row, &n.to_string()), Added::New);
         }
-        assert_eq!(tags.add(&run, "y"), Added::Full);
-        assert_eq!(tags.add(&run, "x"), Added::Known);
-        assert_eq!(tags.add(&run, "X"), Added::Known);
+        assert_eq!(tags.add(&run, &row, "y"), Added::Full);
+        assert_eq!(tags.add(&run, &row, "x"), Added::Known);
+        assert_eq!(tags.add(&run, &row, "X"), Added::Known);
         let other = RunDir::alone(Path::new("/runs/b"));
-        assert_eq!(tags.add(&other, "X"), Added::New);
+        assert_eq!(tags.add(&other, &row, "X"), Added::New);
         assert!(tags.counts().contains(&("x", 2)) || tags.counts().contains(&("X", 2)));
-        assert!(tags.remove(&other, "x"));
-        assert!(tags.remove(&run, "x") && !tags.remove(&run, "x"));
-        assert_eq!(tags.add(&run, "y"), Added::New);
+        assert!(tags.remove(&other, &row, "x"));
+        assert!(tags.remove(&run, &row, "x") && !tags.remove(&run, &row, "x"));
+        assert_eq!(tags.add(&run, &row, "y"), Added::New);
         assert_eq!(tags.counts().len(), MAX_TAGS);
-        tags.0.values_mut().for_each(BTreeSet::clear);
+        tags.0.values_mut().for_each(|known| known.tags.clear());
         assert!(tags.counts().is_empty());
+    }
+
+    #[test]
+    fn a_later_run_at_the_same_path_does_not_inherit_tags() {
+        let of = |tags: &Tags, dir: &RunDir, run: &Summary| -> Vec<String> {
+            tags.of(dir.path(), run).map(str::to_owned).collect()
+        };
+        let dir = RunDir::alone(Path::new("/runs/a"));
+        let first = started(Some(1_000_000_000));
+        let mut tags = Tags::default();
+        tags.add(&dir, &first, "x");
+        // A manifest and an event may record the start differently.
+        let same = started(Some(1_001_500_000));
+        assert_eq!(of(&tags, &dir, &same), ["x"]);
+        // Nothing was read yet.
+        assert_eq!(of(&tags, &dir, &started(None)), ["x"]);
+        let later = started(Some(2_000_000_000));
+        assert!(of(&tags, &dir, &later).is_empty());
+        let mut kept = tags.clone();
+        assert!(!kept.remove(&dir, &later, "x") && kept.counts().is_empty());
+        assert_eq!(tags.add(&dir, &later, "y"), Added::New);
+        assert_eq!(of(&tags, &dir, &later), ["y"]);
+        // Without times, ids tell runs apart.
+        let named = |id: &str| Summary {
+            run_id: Some(id.into()),
+            ..started(None)
+        };
+        let other = RunDir::alone(Path::new("/runs/b"));
+        tags.add(&other, &named("one"), "x");
+        assert_eq!(of(&tags, &other, &named("one")), ["x"]);
+        assert!(of(&tags, &other, &named("two")).is_empty());
+    }
+
+    #[test]
+    fn the_first_version_of_the_file_is_read_and_runs_that_are_gone_lose_a_tag() {
+        let (_dir, file) = file();
+        fs::create_dir_all(&file.dir).unwrap();
+        let text = r#"{"version": 1, "runs": {"/runs/a": ["x", "y"], "/runs/b": ["X"]}}"#;
+        fs::write(file.path(), text).unwrap();
+        let run = RunDir::alone(Path::new("/runs/a"));
+        let later = started(Some(2_000_000_000));
+        let known = file.read().unwrap();
+        assert_eq!(known.of(run.path(), &later).collect::<Vec<_>>(), ["x", "y"]);
+        let is_gone = |path: &Path| path.ends_with("b");
+        assert_eq!(known.gone("x", is_gone), 1);
+        let forgotten = file.change(|tags| tags.forget("x", is_gone)).unwrap();
+        assert_eq!(forgotten, 1);
+        assert_eq!(file.read().unwrap().counts(), [("x", 1), ("y", 1)]);
+        file.change(|tags| tags.add(&run, &later, "z")).unwrap();
+        let written = fs::read_to_string(file.path()).unwrap();
+        assert!(written.contains("\"started\": 2000000000"), "{written}");
+        assert_eq!(file.read().unwrap().counts().len(), 3);
     }
 
     #[test]
@@ -495,16 +652,20 @@ mod tests {
     fn what_is_written_is_read_and_a_file_that_would_be_too_large_is_not_written() {
         let (_dir, file) = file();
         assert_eq!(file.read().unwrap(), Tags::default());
-        let run = RunDir::alone(Path::new("/runs/a"));
-        file.change(|tags| tags.add(&run, "x")).unwrap();
+        let (run, row) = (RunDir::alone(Path::new("/runs/a")), started(None));
+        file.change(|tags| tags.add(&run, &row, "x")).unwrap();
         // A writer that was killed may leave its file.
         fs::write(file.dir.join(NEW), "{").unwrap();
-        file.change(|tags| tags.add(&run, "y")).unwrap();
+        file.change(|tags| tags.add(&run, &row, "y")).unwrap();
         let known = file.read().unwrap();
         assert_eq!(known.counts(), [("x", 1), ("y", 1)]);
         let failed = file.change(|tags| {
             let long = "x".repeat(16 << 20);
-            tags.0.insert(long, ["x".to_owned()].into());
+            let tagged = Tagged {
+                tags: ["x".to_owned()].into(),
+                ..Tagged::default()
+            };
+            tags.0.insert(long, tagged);
         });
         let why = format!("{:#}", failed.unwrap_err());
         assert!(why.contains("larger than 16 MiB"), "{why}");
@@ -517,8 +678,8 @@ mod tests {
         let (_dir, file) = file();
         let (followed, fault) = FollowedTags::follow(Some(file.clone()));
         assert!(fault.is_none() && !followed.reload().unwrap());
-        let run = RunDir::alone(Path::new("/runs/a"));
-        file.change(|tags| tags.add(&run, "x")).unwrap();
+        let (run, row) = (RunDir::alone(Path::new("/runs/a")), started(None));
+        file.change(|tags| tags.add(&run, &row, "x")).unwrap();
         assert!(followed.reload().unwrap() && !followed.reload().unwrap());
         let good = fs::read(file.path()).unwrap();
         fs::write(file.path(), "{").unwrap();

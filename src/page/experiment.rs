@@ -12,6 +12,7 @@ use crate::analysis::experiment::{
     Spread, TaskRow, Unit, change_words, experiment, tasks_digits, tasks_words,
 };
 use crate::analysis::format::{self, MISSING, count, counted};
+use crate::analysis::many::task_query;
 use crate::analysis::query::{Ignored, Needle, Query};
 use crate::analysis::summary::Summary;
 use crate::page::answer::{html, json};
@@ -1150,8 +1151,8 @@ fn compare(row: &TaskRow) -> String {
 
 /// Returns the address of all runs of a task, if its text fits into one.
 fn task_href(row: &TaskRow) -> Option<String> {
-    let text = row.text.as_deref()?;
-    Some(href::runs(&format!("task=\"{text}\"")))
+    let query = task_query(row.text.as_deref()?)?;
+    Some(href::runs(&query))
 }
 
 /// Formats how many runs of a task succeeded: `2 of 3`, or `solved` for a single run.

@@ -12,7 +12,7 @@ use crate::analysis::failures::{
 };
 use crate::analysis::format::{self, MISSING, age, count, counted, date};
 use crate::analysis::many::last_part;
-use crate::analysis::query::{Clock, Ignored, Query};
+use crate::analysis::query::{Clock, Ignored, Needle, Query};
 use crate::analysis::summary::Summary;
 use crate::model::failure::FailureSource;
 use crate::page::answer::{html, json};
@@ -234,6 +234,10 @@ struct Bar {
     y: usize,
     height: usize,
     title: String,
+    /// The days, the number of runs, and the address of these runs.
+    days: String,
+    runs: usize,
+    href: String,
 }
 
 /// A number with its bar.
@@ -253,7 +257,7 @@ struct Row<'a> {
     message: Vec<Piece>,
     bars: Vec<Bar>,
     runs: String,
-    steps: String,
+    times: String,
     ended: String,
     last: String,
     first: String,
@@ -328,6 +332,19 @@ impl View {
             1 => "Runs per day".to_owned(),
             days => format!("Runs per {days} days"),
         }
+    }
+
+    /// Returns the numbers of the bars of a failure, the newest first.
+    fn by_day(&self, failure: &Failure) -> Vec<Weighed> {
+        let bars = self.bars(failure);
+        let most = bars.iter().map(|bar| bar.runs).max().unwrap_or(1).max(1);
+        let weighed = |bar: Bar| Weighed {
+            name: bar.days.into(),
+            count: count(bar.runs as u64),
+            width: (bar.runs * 100 / most) as u64,
+            href: Some(bar.href),
+        };
+        bars.into_iter().rev().map(weighed).collect()
     }
 
     /// Returns the command that prints the same.
@@ -426,7 +443,7 @@ impl View {
             message: pieces(&failure.message),
             bars: self.bars(failure),
             runs: count(failure.runs as u64),
-            steps: count(failure.steps),
+            times: count(failure.times),
             ended: count(failure.runs_ended as u64),
             last: self.seen(failure.last_at),
             first: self.seen(failure.first_at),
@@ -457,21 +474,30 @@ impl View {
                 .checked_mul(self.report.days_per_bar)?;
             let day = first?.checked_add(jiff::Span::new().days(days)).ok()?;
             let height = (runs * HIGHEST).div_ceil(highest);
-            let from = if self.report.days_per_bar > 1 {
-                "From "
-            } else {
-                ""
+            let last = day
+                .checked_add(jiff::Span::new().days(self.report.days_per_bar - 1))
+                .ok()?;
+            let (days, started) = match last == day {
+                true => (day.strftime("%a %-d %b %Y").to_string(), day.to_string()),
+                false => (
+                    format!(
+                        "{} – {}",
+                        day.strftime("%-d %b"),
+                        last.strftime("%-d %b %Y")
+                    ),
+                    format!("{day}..{last}"),
+                ),
             };
+            let query = format!("{} failure:{} started:{started}", self.query, failure.id);
             Some(Bar {
                 x: format!("{:.2}%", share * (at as f64 + 0.1)),
                 width: format!("{:.2}%", share * 0.8),
                 y: HEIGHT - 1 - height,
                 height,
-                title: format!(
-                    "{from}{}: {}",
-                    day.strftime("%a %-d %b %Y"),
-                    counted(*runs, "run")
-                ),
+                title: format!("{days}: {}", counted(*runs, "run")),
+                days,
+                runs: *runs,
+                href: href::runs(query.trim()),
             })
         };
         let bars = failure.trend.iter().enumerate();
@@ -505,8 +531,8 @@ impl View {
     /// Returns where a failure happens: a heading, and its names.
     fn shares(&self, failure: &Failure) -> Vec<(&'static str, Vec<Weighed>)> {
         let weighed = |field: &'static str, share: &Share| {
-            let value = share.name.replace('"', "");
-            let query = format!("{} failure:{} {field}:\"{value}\"", self.query, failure.id);
+            let value = Needle::new(&*share.name);
+            let query = format!("{} failure:{} {field}={value}", self.query, failure.id);
             Weighed {
                 name: match field {
                     "project" => last_part(&share.name).into(),

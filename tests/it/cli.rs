@@ -352,7 +352,8 @@ fn help_of_every_command() {
 
     Options:
           --sessions       Also read this user's Claude Code, Codex, Gemini CLI and Qwen Code sessions
-          --remove         Remove the tag from these runs
+          --remove         Remove the tag from these runs, and from their duplicates that match
+          --forget <TAG>   Remove this tag from runs whose files no longer exist
           --list           List the tags
           --json           Print one JSON document
           --config <FILE>  Settings file, in TOML [default: ~/.config/board/config.toml]
@@ -361,7 +362,7 @@ fn help_of_every_command() {
       -h, --help           Print help
 
     Without QUERY, or with --list, prints the tags and how many runs have each.
-    Tags are kept in tags.json in the directory of the settings, by the path of the run. A run that is moved loses them.
+    Tags are kept in tags.json in the directory of the settings, by the path and the start of the run. A run that is moved loses them.
     Other tags come with the runs: from manifests, Inspect logs, and directories called tag=NAME.
     "#);
     insta::assert_snapshot!(help(&["search", "--help"]), @r#"

@@ -10,6 +10,12 @@ use crate::cli::board;
 
 /// Writes a run of a task that ended at once, in QitOS's format.
 fn write(root: &Path, set: &str, task: usize, solved: bool, tokens: u64) {
+    let text = format!("Make the tests of {task} pass.");
+    write_task(root, set, (task, &text), solved, tokens);
+}
+
+/// Writes a run of the task with this number and text.
+fn write_task(root: &Path, set: &str, (task, text): (usize, &str), solved: bool, tokens: u64) {
     let dir = root.join(set).join(format!("task-{task}"));
     fs::create_dir_all(&dir).unwrap();
     let reason = if solved { "success" } else { "max_steps" };
@@ -24,7 +30,7 @@ fn write(root: &Path, set: &str, task: usize, solved: bool, tokens: u64) {
     });
     let events = [
         json!({"step_id": 0, "phase": "INIT", "ok": true, "ts": "2026-01-01T00:00:00Z",
-            "payload": {"task": format!("Make the tests of {task} pass."), "state": {"max_steps": 1}}}),
+            "payload": {"task": text, "state": {"max_steps": 1}}}),
         json!({"step_id": 0, "phase": "END", "ok": true, "ts": "2026-01-01T00:00:05Z",
             "payload": {"stop_reason": reason}}),
     ];
@@ -215,4 +221,53 @@ fn the_page_and_the_commands_print_the_same_answer() {
         let path = format!("/api/experiments?{query}");
         assert_eq!(board.get(&path).status, 400, "{query}");
     }
+}
+
+#[test]
+fn the_link_of_a_task_leads_to_exactly_its_runs() {
+    let tasks = [
+        "plain",
+        "plain and more",
+        "two  spaces",
+        r#"say "hi", then stop"#,
+        r#"say "hi", then"#,
+        r"a\b",
+        r#"a\"b"#,
+        "it's 'quoted'",
+        "none",
+        "<b>",
+        "1..2",
+        "a,b",
+        "-model:x",
+        "first line\nsecond \"line\"",
+        "100% & more + é",
+    ];
+    let dir = tempfile::tempdir().unwrap();
+    for (n, task) in tasks.iter().enumerate() {
+        write_task(dir.path(), "old", (n, task), false, 1_000);
+        write_task(dir.path(), "new", (n, task), true, 1_000);
+    }
+    let board = Board::serve(dir.path());
+    board.until_read();
+    let page = board.get("/experiments?a=run%3Aold%2F&b=run%3Anew%2F&all=1");
+    let links: std::collections::BTreeSet<&str> = page
+        .text()
+        .split("href=\"")
+        .filter_map(|rest| rest.strip_prefix("/?q=task%3D")?.split_once('"'))
+        .map(|(link, _)| link)
+        .collect();
+    assert_eq!(links.len(), tasks.len(), "{links:?}");
+    let mut seen: Vec<String> = Vec::new();
+    for link in links {
+        let found = board.json(&format!("/api/runs?q=task%3D{link}"));
+        assert_eq!(found["matched"], 2, "{link}: {found}");
+        let mut of_rows = found["runs"].as_array().unwrap().iter();
+        let task = of_rows.next().unwrap()["task"].as_str().unwrap().to_owned();
+        assert!(of_rows.all(|row| row["task"] == *task), "{link}");
+        seen.push(task);
+    }
+    seen.sort();
+    let mut expected = tasks.map(str::to_owned);
+    expected.sort();
+    assert_eq!(seen, expected);
 }

@@ -69,6 +69,7 @@ mod engine;
 mod examples;
 mod experiment;
 #[cfg(unix)]
+mod failures;
 mod faults;
 mod format;
 mod formats;

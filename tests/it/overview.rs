@@ -115,6 +115,58 @@ fn the_command_the_api_and_the_page_agree() {
 }
 
 #[test]
+fn tools_have_percentiles_of_their_calls_everywhere() {
+    let root = many();
+    for n in 0..24 {
+        let call = json!({"name": "look", "args": {}});
+        let took = if n < 20 { 1_200.0 } else { 60_000.0 };
+        let steps = [
+            json!({
+                "step_id": 0, "decision": {"mode": "act", "actions": [call]},
+                "tool_invocations": [{"tool_name": "look", "status": "success", "latency_ms": took}],
+            }),
+            json!({"step_id": 1, "decision": {"mode": "final", "final_answer": "done"}}),
+        ];
+        let lines = steps.map(|step| step.to_string() + "\n").concat();
+        let path = root.path().join(format!("run-{n:02}/steps.jsonl"));
+        fs::write(path, lines).unwrap();
+    }
+    let path = root.path().display().to_string();
+    let said = board(&["overview", &path, "--json"]);
+    let own: Value = serde_json::from_str(&said.stdout).unwrap();
+    let tool = &own["tools"]["rows"][0];
+    assert_eq!(
+        (&tool["name"], &tool["calls_timed"]),
+        (&json!("look"), &json!(24))
+    );
+    for (percentile, exact) in [("p50_ms", 1_200.0), ("p95_ms", 60_000.0)] {
+        let found = tool[percentile].as_f64().unwrap();
+        assert!((found / exact - 1.0).abs() < 0.045, "{tool}");
+    }
+    let text = board(&["overview", &path]);
+    let line = text.stdout.lines().find(|line| line.starts_with("look"));
+    let words: Vec<&str> = line
+        .unwrap()
+        .split("  ")
+        .filter(|word| !word.is_empty())
+        .collect();
+    let [p50, p95] = words[words.len() - 2..] else {
+        panic!("{words:?}");
+    };
+    assert!(
+        p50.trim().starts_with("≈1.") && p95.trim().starts_with('≈'),
+        "{words:?}"
+    );
+    let served = Board::serve(root.path());
+    served.until_read();
+    assert_eq!(served.json("/api/overview")["tools"], own["tools"]);
+    let page = served.get("/overview?period=all");
+    for percentile in [p50, p95] {
+        assert!(page.text().contains(percentile.trim()), "{percentile}");
+    }
+}
+
+#[test]
 fn pages_without_charts_say_why() {
     let root = many();
     let served = Board::serve(root.path());

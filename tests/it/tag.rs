@@ -152,6 +152,70 @@ fn a_tag_names_a_set_of_runs() {
 }
 
 #[test]
+fn a_run_that_is_gone_can_lose_a_tag_and_a_later_run_does_not_inherit_it() {
+    let home = Home::new();
+    home.prints(&["tag", "run=a,b,c", "x"], "tagged 3 runs with x\n");
+    fs::remove_dir_all(home.runs().join("b")).unwrap();
+    fs::remove_dir_all(home.runs().join("c")).unwrap();
+    // The next run in the directory began an hour later, with the same id.
+    let manifest = home.runs().join("a/manifest.json");
+    let mut fields: Value = serde_json::from_slice(&fs::read(&manifest).unwrap()).unwrap();
+    let listed = home.said(&["list", "runs", "run=a", "--json"]).1;
+    let listed: Value = serde_json::from_str(&listed).unwrap();
+    let began: jiff::Timestamp = listed["runs"][0]["started_at"]
+        .as_str()
+        .unwrap()
+        .parse()
+        .unwrap();
+    let later = began + jiff::Span::new().hours(1);
+    fields["started_at"] = json!(later.to_string());
+    fs::write(&manifest, fields.to_string()).unwrap();
+    assert_eq!(home.listed("run=a"), [row("a", &[])]);
+
+    home.prints(&["tag"], "x  3 runs, 2 of them without files\n");
+    let (code, text, _) = home.said(&["tag", "run=b", "x", "--remove"]);
+    assert_eq!(
+        (code, &*text),
+        (
+            1,
+            "no run matches, so nothing was removed; 2 runs without files have x: board tag --forget x\n"
+        )
+    );
+    home.prints(
+        &["tag", "--forget", "X"],
+        "removed X from 2 runs that no longer exist\n",
+    );
+    let (code, text, _) = home.said(&["tag", "--forget", "x", "--json"]);
+    let answer: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!((code, answer), (1, json!({"tag": "x", "forgotten": 0})));
+    home.prints(
+        &["tag", "run=a", "x", "--remove"],
+        "removed x from 0 runs of 1\n",
+    );
+    home.prints(&["tag"], "no tags; `board tag QUERY NAME` adds one\n");
+    assert_eq!(home.said(&["tag", "run=a", "x", "--forget", "x"]).0, 2);
+}
+
+#[test]
+fn a_tag_is_removed_from_duplicates_too() {
+    let home = Home::new();
+    let session = Path::new(env!("CARGO_MANIFEST_DIR")).join(
+        "sample_runs/tools/claude-code/-home-me-ledger/5f0c7a52-6d0e-4a53-9b0c-0f6f2b3f1a03.jsonl",
+    );
+    for name in ["x", "y"] {
+        fs::create_dir(home.runs().join(name)).unwrap();
+        fs::copy(&session, home.runs().join(name).join("s.jsonl")).unwrap();
+    }
+    home.prints(&["tag", "run:x/s", "t"], "tagged 1 run with t\n");
+    home.prints(&["tag", "duplicate_of:x/s", "t"], "tagged 1 run with t\n");
+    home.prints(
+        &["tag", "run:s.jsonl", "t", "--remove"],
+        "removed t from 2 runs of 2\n",
+    );
+    home.prints(&["tag"], "no tags; `board tag QUERY NAME` adds one\n");
+}
+
+#[test]
 fn tags_in_manifests_and_logs_count_too() {
     let home = Home::new();
     let recorded = |run: &str, tags: Value| {
@@ -232,8 +296,8 @@ fn a_file_that_cannot_be_used_is_kept_and_named() {
     for (text, why) in [
         ("{".to_owned(), "EOF while parsing"),
         (
-            json!({"version": 2, "sets": {}}).to_string(),
-            "its version is 2, and this board knows version 1",
+            json!({"version": 3, "sets": {}}).to_string(),
+            "its version is 3, and this board knows versions 1 and 2",
         ),
         (
             json!({"version": 1, "runs": {"/a": many}}).to_string(),
@@ -245,6 +309,10 @@ fn a_file_that_cannot_be_used_is_kept_and_named() {
         ),
         (
             json!({"version": 1, "runs": {"/a": ["a b"]}}).to_string(),
+            "a tag has no spaces",
+        ),
+        (
+            json!({"version": 2, "runs": {"/a": {"tags": ["a b"]}}}).to_string(),
             "a tag has no spaces",
         ),
         (" ".repeat((16 << 20) + 1), "larger than 16 MiB"),
@@ -306,7 +374,8 @@ fn writers_at_the_same_time_lose_nothing() {
     let written: Value = serde_json::from_slice(&fs::read(home.file()).unwrap()).unwrap();
     let runs = home.runs().canonicalize().unwrap();
     for run in ["a", "b"] {
-        let tags = written["runs"][path(&runs.join(run))].as_array().unwrap();
+        let tagged = &written["runs"][path(&runs.join(run))];
+        let tags = tagged["tags"].as_array().unwrap();
         assert_eq!(tags.len(), writers / 2, "{written}");
     }
 }

@@ -127,10 +127,10 @@ pub(super) fn scores(subject: &StepSubject<'_>, out: &mut dyn FnMut(f64)) {
         .for_each(out);
 }
 
-/// The id and the folded message of the step's failure.
+/// The ids and the folded messages of the step's failures.
 pub(super) fn failure(subject: &StepSubject<'_>, out: &mut dyn FnMut(&str)) {
     let error = subject.group.and_then(|group| group.error.as_ref());
-    if let Some(key) = subject.index.failure_key(subject.step, error) {
+    for (key, _) in subject.index.failure_keys(subject.step, error) {
         let tool = subject.index.name(key.tool);
         out(&id_text(id_of(key.source, tool, &key.message)));
         out(&key.message);

@@ -365,6 +365,7 @@ pub static COLUMNS: &[Column] = &[
         "models, if several",
         List(|run| &run.models),
     )
+    .also(|run, out| run.models_used().for_each(out))
     .about("The models, if there are several")
     .of_step(OfStep::Words(step::model)),
     // Lists show a title for every run, so a query for one finds it, whether or not it's recorded.

@@ -303,7 +303,7 @@ fn task_row(text: &str, name: String, task: &Task<'_>) -> TaskRow {
             example(&task.b, b_rate, Set::B),
         ),
         text: Some(text)
-            .filter(|text| text.len() <= 200 && !text.contains(['\n', '"', '\\']))
+            .filter(|text| text.len() <= MAX_NAME_BYTES)
             .map(str::to_owned),
     }
 }

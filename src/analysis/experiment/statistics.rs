@@ -5,6 +5,8 @@
 //! test doesn't reject, so the two can't contradict each other. P-values are mid-p: results that are
 //! exactly as extreme as the observed one count half.
 
+use crate::analysis::random::Random;
+
 /// Below this probability, a difference is called clear.
 pub const ALPHA: f64 = 0.05;
 /// With fewer tasks, no result is clear: all sign flips of 4 differences give p = 0.0625 at best.
@@ -57,20 +59,6 @@ impl Effect {
 /// error.
 pub fn smallest_found(standard_error: f64) -> f64 {
     POWER * standard_error
-}
-
-/// A generator of random numbers: SplitMix64. Unlike the generators of libraries, it gives the same
-/// numbers in every version.
-#[derive(Debug)]
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
 }
 
 /// A paired value: `y − d·x` is what a true difference of `d` leaves.

@@ -1,5 +1,5 @@
-//! Adds up the failures of runs by message: how many runs and steps have each, how many runs it
-//! ended, and what the agent did next.
+//! Adds up the failures of runs by message: how many runs and steps have each, how often it happened,
+//! how many runs it ended, and what the agent did next.
 //!
 //! The messages are folded when a run is indexed ([`message`](crate::model::failure::message)).
 
@@ -57,8 +57,8 @@ pub struct Failures {
     pub runs_incomplete: usize,
     /// The failed steps.
     pub steps: u64,
-    /// The part of these steps that is in none of the failures, because a run keeps only its first 16
-    /// messages.
+    /// The part of these steps whose first error is in none of the failures, because a run keeps only
+    /// its first 16 messages.
     pub steps_left_out: u64,
     /// The first day of the trends, `YYYY-MM-DD`. Null if no time is known.
     pub first_day: Option<String>,
@@ -66,7 +66,7 @@ pub struct Failures {
     pub last_day: Option<String>,
     /// The days that each number of a trend covers.
     pub days_per_bar: i32,
-    /// The failures: those that ended most runs first, then by runs and steps.
+    /// The failures: those that ended most runs first, then by runs and how often they happened.
     pub failures: Vec<Failure>,
     /// The number of further failures, which are left out.
     pub failures_left_out: usize,
@@ -182,6 +182,7 @@ pub struct Standing<'a> {
     /// The runs that it ended.
     pub ended: usize,
     steps: u64,
+    times: u64,
     first_at: Option<i64>,
     last_at: Option<i64>,
     next: Next,
@@ -205,6 +206,7 @@ impl<'a> Standing<'a> {
             runs: 0,
             ended: 0,
             steps: 0,
+            times: 0,
             first_at: None,
             last_at: None,
             next: Next::default(),
@@ -224,6 +226,7 @@ impl<'a> Standing<'a> {
     fn add(&mut self, run: &Summary, failure: &RunFailure, recent: &Recent) {
         self.runs += 1;
         self.steps += u64::from(failure.steps);
+        self.times += u64::from(failure.times);
         self.ended += usize::from(failure.ended);
         let (first_at, last_at) = (first_seen(run, failure), last_seen(run, failure));
         self.first_at = [self.first_at, first_at].into_iter().flatten().min();
@@ -244,7 +247,7 @@ impl<'a> Standing<'a> {
 
     /// Compares places in the list.
     fn order(&self, other: &Self) -> Ordering {
-        let rank = |one: &Self| Reverse((one.ended, one.runs, one.steps));
+        let rank = |one: &Self| Reverse((one.ended, one.runs, one.times));
         rank(self)
             .cmp(&rank(other))
             .then_with(|| self.message.cmp(other.message))
@@ -289,15 +292,17 @@ pub struct Failure {
     pub source: FailureSource,
     /// The tool, if known.
     pub tool: Option<String>,
-    /// The first error of each step, with numbers, paths, quoted texts, addresses, ids and times
+    /// The error of each failed call or step, with numbers, paths, quoted texts, addresses, ids and times
     /// replaced: `‹n›`, `‹path›`, `‹text›`, `‹address›`, `‹id›`, `‹time›`, `‹model›`.
     pub message: String,
     /// The runs that have it.
     pub runs: usize,
     /// The runs that it ended.
     pub runs_ended: usize,
-    /// The steps that have it.
+    /// The steps that have it. A step with several failed calls may have several failures.
     pub steps: u64,
+    /// How often it happened: each failed call counts, also if several calls of one step failed.
+    pub times: u64,
     /// When it first happened, if recorded.
     pub first_seen: Option<String>,
     /// When it last happened.
@@ -308,7 +313,7 @@ pub struct Failure {
     pub is_rising: bool,
     /// Whether it was last seen more than 7 days ago.
     pub is_quiet: bool,
-    /// The number of runs by day, from `first_day` on: at most 90 days.
+    /// The number of runs by the day on which they started, from `first_day` on: at most 90 days.
     pub trend: Vec<usize>,
     /// What happened next.
     pub next: Next,
@@ -540,7 +545,7 @@ pub fn failures<'a>(
         report.steps += run.failures_left_out as u64;
         oldest = [oldest, run.started].into_iter().flatten().min();
         for failure in &run.failures {
-            report.steps += u64::from(failure.steps);
+            report.steps += u64::from(failure.steps_first);
             sums.entry(same(failure))
                 .or_insert_with(|| Standing::new(failure))
                 .add(run, failure, &recent);
@@ -549,7 +554,10 @@ pub fn failures<'a>(
     let mut all: Vec<Standing<'_>> = sums.into_values().collect();
     all.iter_mut().for_each(|one| one.judge(&recent, oldest));
     report.all = counts(&all);
-    let calendar = Calendar::new(zone, now, report.all.first_at, report.all.last_at);
+    let with_failures = runs.iter().filter(|run| !run.failures.is_empty());
+    let started = with_failures.filter_map(|run| run.started);
+    let (first, last) = (started.clone().min(), started.max());
+    let calendar = Calendar::new(zone, now, first, last);
     let words = |day: Option<Date>| day.map(|day| day.to_string());
     report.first_day = words(calendar.days.map(|(first, _)| first));
     report.last_day = words(calendar.days.map(|(_, last)| last));
@@ -631,8 +639,9 @@ impl Standing<'_> {
     /// Returns the failure. `cases` are its runs.
     fn done(&self, mut cases: Vec<(&Summary, &RunFailure)>, calendar: &Calendar<'_>) -> Failure {
         let mut trend = vec![0; calendar.bars()];
-        for (run, failure) in &cases {
-            if let Some(bar) = first_seen(run, failure)
+        for (run, _) in &cases {
+            if let Some(bar) = run
+                .started
                 .and_then(|at| calendar.bar(at))
                 .and_then(|bar| trend.get_mut(bar))
             {
@@ -674,6 +683,7 @@ impl Standing<'_> {
             runs: self.runs,
             runs_ended: self.ended,
             steps: self.steps,
+            times: self.times,
             first_seen: self.first_at.and_then(stamp),
             last_seen: self.last_at.and_then(stamp),
             is_new: self.is_new,

@@ -28,6 +28,10 @@ pub struct RunFailure {
     pub ended: bool,
     /// The number of steps. 0 if it ended the run after its last step.
     pub steps: u32,
+    /// The steps among them whose first failure this is. Each failed step has one.
+    pub steps_first: u32,
+    /// How often it happened. A step may have several calls that failed with it.
+    pub times: u32,
     /// The ordinal of the first step, unless the step has no line.
     pub first: Option<NonZeroU32>,
     /// The ordinal of the last step.
@@ -83,7 +87,7 @@ fn seconds(micros: i64) -> Option<NonZeroU32> {
 }
 
 /// Returns the failures of a run, in the order of their first steps, and the number of failed steps
-/// that are in none of them.
+/// whose first failure is in none of them.
 pub(in crate::analysis) fn failures(
     index: &Index,
     tally: &FailureTally,
@@ -95,6 +99,8 @@ pub(in crate::analysis) fn failures(
     for (group, next) in tally.groups() {
         let row = RunFailure {
             steps: group.steps,
+            steps_first: group.steps_first,
+            times: group.times,
             first: group.first.and_then(small),
             last: group.last.and_then(small),
             first_at: group.first_at.and_then(seconds),
@@ -126,6 +132,7 @@ pub(in crate::analysis) fn failures(
                 let last_at = index.last_ts().and_then(seconds);
                 let row = RunFailure {
                     ended: true,
+                    times: 1,
                     first_at: last_at,
                     last_at,
                     ..row(index, end)
@@ -140,12 +147,13 @@ pub(in crate::analysis) fn failures(
     )
 }
 
-/// Returns the first rows and the one that ended the run, and the number of steps of the others.
+/// Returns the first rows and the one that ended the run, and the number of steps whose first failure
+/// is in none of them.
 fn kept(mut rows: Vec<RunFailure>, left_out: usize) -> (Vec<RunFailure>, usize) {
     let rest = rows.split_off(rows.len().min(MAX_ROWS));
     let (ended, others): (Vec<_>, Vec<_>) = rest.into_iter().partition(|row| row.ended);
     rows.extend(ended);
-    let steps: usize = others.iter().map(|row| row.steps as usize).sum();
+    let steps: usize = others.iter().map(|row| row.steps_first as usize).sum();
     (rows, left_out.saturating_add(steps))
 }
 
@@ -187,6 +195,8 @@ fn row(index: &Index, key: &FailureKey) -> RunFailure {
         source: key.source,
         ended: false,
         steps: 0,
+        steps_first: 0,
+        times: 0,
         first: None,
         last: None,
         first_at: None,

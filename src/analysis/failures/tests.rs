@@ -23,6 +23,8 @@ fn failure(tool: &str, message: &str, steps: u32, at: Option<u32>) -> RunFailure
         source: FailureSource::Tool,
         ended: false,
         steps,
+        steps_first: steps,
+        times: steps,
         first: NonZeroU32::new(4),
         last: NonZeroU32::new(3 + steps),
         first_at: at.and_then(NonZeroU32::new),
@@ -33,7 +35,8 @@ fn failure(tool: &str, message: &str, steps: u32, at: Option<u32>) -> RunFailure
 
 fn run(key: &str, failures: Vec<RunFailure>) -> Summary {
     let mut run = sample::run(key, RunStatus::Answered, Some("final"));
-    run.started = None;
+    let started = failures.first().and_then(|failure| failure.first_at);
+    run.started = started.map(|at| i64::from(at.get()) * 1_000_000);
     run.failures = failures.into();
     run
 }

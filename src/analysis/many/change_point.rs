@@ -4,6 +4,8 @@
 //! rates differ most. Shuffling the order of the runs many times shows how often chance alone splits
 //! them as clearly.
 
+use crate::analysis::random::Random;
+
 /// Runs on each side of a split, at least.
 const MIN_SIDE: usize = 4;
 /// Shuffles, unless there are many tasks.
@@ -16,6 +18,9 @@ const MAX_RUNS: usize = 1_000;
 const MAX_WORK: usize = 50_000_000;
 /// Below this chance, after the correction for the number of tasks, a split is no accident.
 const MAX_P: f64 = 0.01;
+/// The tasks in which a change can be found, at most: with more, a split that no shuffle reaches may
+/// still be an accident.
+pub(super) const MAX_TASKS: usize = (MAX_SHUFFLES as f64 * MAX_P) as usize;
 
 /// A split of a task's runs.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -28,8 +33,22 @@ pub(super) struct ChangePoint {
     pub(super) p: f64,
 }
 
-/// Returns the clearest change among `tasks`, which are the results of their runs from old to new.
-pub(super) fn find(tasks: &[Vec<bool>]) -> Option<ChangePoint> {
+/// What was found among tasks.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(super) struct Found {
+    /// The clearest change.
+    pub(super) point: Option<ChangePoint>,
+    /// The number of tasks that have enough runs but weren't searched, because there are too many.
+    pub(super) not_searched: usize,
+}
+
+/// Finds the clearest change among `tasks`, which are the results of their runs from old to new.
+pub(super) fn find(tasks: &[Vec<bool>]) -> Found {
+    find_within(tasks, MAX_WORK)
+}
+
+/// Finds the clearest change, and shuffles at most `work` runs for it.
+fn find_within(tasks: &[Vec<bool>], mut work: usize) -> Found {
     let splits: Vec<(usize, Split)> = tasks
         .iter()
         .enumerate()
@@ -37,18 +56,31 @@ pub(super) fn find(tasks: &[Vec<bool>]) -> Option<ChangePoint> {
         .map(|(task, runs)| (task, best(newest(runs))))
         .collect();
     let number = splits.len();
+    if number > MAX_TASKS {
+        return Found {
+            point: None,
+            not_searched: number,
+        };
+    }
     // With many tasks, more shuffles are needed to tell that a split is rare enough.
     let shuffles = (1_000 * number).clamp(SHUFFLES, MAX_SHUFFLES);
-    let mut work = MAX_WORK;
     let mut found: Option<(f64, ChangePoint)> = None;
+    let mut not_searched = 0;
     // The clearest ones first, so that they are decided if the work is too much for all.
     let mut ordered = splits;
     ordered.sort_by(|a, b| b.1.z.total_cmp(&a.1.z));
     for (task, split) in ordered {
-        let runs = tasks.get(task)?;
-        let skipped = runs.len() - newest(runs).len();
-        let Some(p) = chance(newest(runs), split.z, shuffles, number, &mut work) else {
+        let Some(runs) = tasks.get(task) else {
             continue;
+        };
+        let skipped = runs.len() - newest(runs).len();
+        let p = match chance(newest(runs), split.z, shuffles, number, &mut work) {
+            Chance::Rare(p) => p,
+            Chance::Common => continue,
+            Chance::Unknown => {
+                not_searched += 1;
+                continue;
+            }
         };
         let point = ChangePoint {
             task,
@@ -60,7 +92,10 @@ pub(super) fn find(tasks: &[Vec<bool>]) -> Option<ChangePoint> {
             found = Some((split.z, point));
         }
     }
-    found.map(|(_, point)| point)
+    Found {
+        point: found.map(|(_, point)| point),
+        not_searched,
+    }
 }
 
 fn newest(runs: &[bool]) -> &[bool] {
@@ -101,48 +136,49 @@ fn best(runs: &[bool]) -> Split {
     best
 }
 
-/// Returns the chance that shuffled runs split as clearly as `z`, times the number of tasks, if it's
-/// small enough. Stops as soon as it can't be.
-fn chance(runs: &[bool], z: f64, shuffles: usize, tasks: usize, work: &mut usize) -> Option<f64> {
+/// How often shuffled runs split as clearly.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Chance {
+    /// The chance times the number of tasks, below [`MAX_P`].
+    Rare(f64),
+    /// The chance isn't small enough.
+    Common,
+    /// There was too little time to tell.
+    Unknown,
+}
+
+/// Returns the chance that shuffled runs split as clearly as `z`. Stops as soon as it can't be small
+/// enough.
+fn chance(runs: &[bool], z: f64, shuffles: usize, tasks: usize, work: &mut usize) -> Chance {
     let of = |hits: usize| (hits + 1) as f64 / (shuffles + 1) as f64 * tasks as f64;
     let mut runs = runs.to_vec();
     let mut random = Random(0x9e37_79b9_7f4a_7c15);
     let mut hits = 0;
     for _ in 0..shuffles {
-        *work = work.checked_sub(runs.len())?;
+        let Some(rest) = work.checked_sub(runs.len()) else {
+            return Chance::Unknown;
+        };
+        *work = rest;
         random.shuffle(&mut runs);
         hits += usize::from(best(&runs).z >= z - 1e-9);
         if of(hits) >= MAX_P {
-            return None;
+            return Chance::Common;
         }
     }
-    Some(of(hits)).filter(|p| *p < MAX_P)
-}
-
-/// Random numbers with a fixed seed (`xorshift64*`), so that the same runs have the same answer.
-struct Random(u64);
-
-impl Random {
-    /// Returns a number below `end`.
-    fn below(&mut self, end: usize) -> usize {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        let bits = self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 32;
-        ((bits * end as u64) >> 32) as usize
-    }
-
-    fn shuffle(&mut self, runs: &mut [bool]) {
-        for end in (1..runs.len()).rev() {
-            let other = self.below(end + 1);
-            runs.swap(end, other);
-        }
+    if of(hits) < MAX_P {
+        Chance::Rare(of(hits))
+    } else {
+        Chance::Common
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn point(tasks: &[Vec<bool>]) -> Option<ChangePoint> {
+        find(tasks).point
+    }
 
     /// `.` passed, `x` didn't.
     fn runs(text: &str) -> Vec<bool> {
@@ -153,23 +189,23 @@ mod tests {
     fn a_task_that_breaks_is_found_where_it_broke() {
         let broke = runs("......x........x.....xx.xxxx.xx");
         let steady = runs(".x..x...x..x....x..x...x..x.x..");
-        let found = find(&[steady.clone(), broke.clone()]).unwrap();
+        let found = point(&[steady.clone(), broke.clone()]).unwrap();
         assert_eq!((found.task, found.at), (1, 21));
         assert!(found.p < 0.01, "{found:?}");
-        assert_eq!(find(&[steady]), None);
+        assert_eq!(point(&[steady]), None);
         // Getting better is a change too.
         let mended: Vec<bool> = broke.iter().map(|passed| !passed).collect();
-        assert_eq!(find(&[mended]).map(|found| found.at), Some(21));
+        assert_eq!(point(&[mended]).map(|found| found.at), Some(21));
     }
 
     #[test]
     fn few_runs_and_equal_ones_prove_nothing() {
-        assert_eq!(find(&[]), None);
-        assert_eq!(find(&[runs("...xxx")]), None);
-        assert_eq!(find(&[runs("........................")]), None);
-        assert_eq!(find(&[runs("xxxxxxxxxxxx")]), None);
+        assert_eq!(point(&[]), None);
+        assert_eq!(point(&[runs("...xxx")]), None);
+        assert_eq!(point(&[runs("........................")]), None);
+        assert_eq!(point(&[runs("xxxxxxxxxxxx")]), None);
         // 4 of 70 orders split eight runs like that.
-        assert_eq!(find(&[runs("....xxxx")]), None);
+        assert_eq!(point(&[runs("....xxxx")]), None);
         // A change needs four runs on each side.
         assert_eq!(best(&runs("....................xxx")).at, 19);
     }
@@ -177,13 +213,13 @@ mod tests {
     #[test]
     fn among_many_tasks_a_change_must_be_clearer() {
         let weak = runs("..........x...x.x.xx.x");
-        let alone = find(std::slice::from_ref(&weak));
+        let alone = point(std::slice::from_ref(&weak));
         let steady = runs(".x..x...x..x....x..x...x..x.x..");
         let mut many = vec![steady; 400];
         many.push(weak);
-        assert_eq!(find(&many), None, "alone: {alone:?}");
+        assert_eq!(point(&many), None, "alone: {alone:?}");
         many.push(runs("....................xxxxxxxxxxxxxxx"));
-        assert_eq!(find(&many).map(|found| found.task), Some(401));
+        assert_eq!(point(&many).map(|found| found.task), Some(401));
     }
 
     #[test]
@@ -192,7 +228,7 @@ mod tests {
         let mut alarms = 0;
         for _ in 0..300 {
             let runs: Vec<bool> = (0..30).map(|_| random.below(10) < 8).collect();
-            alarms += usize::from(find(&[runs]).is_some());
+            alarms += usize::from(point(&[runs]).is_some());
         }
         // 1% of 300 are 3; more than 9 would happen once in a thousand seeds.
         assert!(alarms <= 9, "{alarms}");
@@ -200,11 +236,27 @@ mod tests {
 
     #[test]
     fn the_work_is_bounded() {
-        let tasks: Vec<Vec<bool>> = (0..3_000)
+        let tasks: Vec<Vec<bool>> = (0..2_000)
             .map(|_| [vec![true; 600], vec![false; 600]].concat())
             .collect();
-        // It ends, with or without an answer.
-        let _ = find(&tasks);
+        // It ends, and says how much it left out.
+        assert_eq!(find_within(&tasks, 1_000_000).not_searched, 2_000);
         assert_eq!(newest(&tasks[0]).len(), MAX_RUNS);
+        let few = vec![runs("....................xxxxxxxxxxxxxxx"); 5];
+        assert_eq!(find(&few).not_searched, 0);
+    }
+
+    #[test]
+    fn among_too_many_tasks_nothing_is_found_and_their_number_is_told() {
+        let mut tasks = vec![runs("....xxxx"); MAX_TASKS];
+        assert_eq!(MAX_TASKS, 2_000);
+        // Tasks with too few runs don't count.
+        tasks.extend(vec![runs("...xxx"); 100]);
+        assert_eq!(find(&tasks).not_searched, 0);
+        tasks.push(runs(
+            "........................................xxxxxxxxxxxxxxxxxxxxxxxxxxxx",
+        ));
+        let found = find(&tasks);
+        assert_eq!((found.point, found.not_searched), (None, 2_001));
     }
 }

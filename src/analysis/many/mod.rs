@@ -13,6 +13,7 @@ use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 
 use super::calendar::{Calendar, Moment};
+use super::call_times::Durations;
 use super::columns::{COST, DURATION, MODEL, STOP, TOKENS};
 use super::cost_shares::CostShares;
 use super::run_result::RunResult;
@@ -32,9 +33,9 @@ mod words;
 
 pub use ranked::Ranked;
 pub use scale::Unit;
-pub use tasks::{K, RepeatedTask, TaskRun};
+pub use tasks::{K, RepeatedTask, TaskRun, task_query};
 pub use trend::{amounts, counts, relative};
-pub use words::{Fact, cost_words, last_part};
+pub use words::{Fact, cost_words, last_part, percentile_words};
 
 use scale::Scale;
 use tasks::first_line;
@@ -84,6 +85,9 @@ pub struct Overview {
     pub shared_tasks: Option<SharedTasks>,
     /// The number of tasks that were run at least twice.
     pub repeated_tasks: usize,
+    /// The number of repeated tasks in which no change was looked for, although they have enough runs:
+    /// all, if there are more than 2,000, or those for which there was too little time.
+    pub tasks_not_searched: usize,
     /// What a bar of a chart stands for: `day`, `week` or `month`.
     pub bars_are: &'static str,
     /// The bars from old to new. Empty if no run records when it started.
@@ -316,7 +320,7 @@ pub struct StopReason {
 }
 
 /// A tool.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct ToolRow {
     /// Its name.
     pub name: String,
@@ -324,6 +328,14 @@ pub struct ToolRow {
     pub runs: usize,
     /// These runs by result.
     pub results: BTreeMap<RunResult, usize>,
+    /// The number of its calls with a known duration, in runs that are over.
+    pub calls_timed: u64,
+    /// The duration in milliseconds that half of these calls didn't exceed, within 5%. Null for
+    /// fewer than 20 calls.
+    pub p50_ms: Option<f64>,
+    /// The duration in milliseconds that 95% of these calls didn't exceed, within 5%. Null for
+    /// fewer than 20 calls.
+    pub p95_ms: Option<f64>,
 }
 
 /// A project.
@@ -444,7 +456,9 @@ pub fn overview<'a>(runs: impl IntoIterator<Item = &'a Summary>, asked: &Asked<'
     }
     let mut projects = report.projects();
     let day = |at: i64, calendar: &mut Calendar<'_>| calendar.at(at).map(|moment| moment.day);
-    overview.finding = change(&tasks_now, &mut |at| day(at, &mut calendar))
+    let (change, not_searched) = change(&tasks_now, &mut |at| day(at, &mut calendar));
+    overview.tasks_not_searched = not_searched;
+    overview.finding = change
         .or_else(|| costs(&overview.totals, overview.before.as_ref(), &projects))
         .unwrap_or_default();
     projects.retain(|row| row.runs > 0);
@@ -527,11 +541,11 @@ fn totals(runs: &[&Summary], shares: &CostShares<'_>) -> Totals {
     }
 }
 
-/// Finds the clearest change of a repeated task.
+/// Finds the clearest change of a repeated task. Also returns the number of tasks that weren't searched.
 fn change(
     tasks: &[(&str, tasks::TaskRuns<'_>)],
     day: &mut dyn FnMut(i64) -> Option<Date>,
-) -> Option<Finding> {
+) -> (Option<Finding>, usize) {
     // Without times, the order of the runs is unknown.
     let dated: Vec<(&str, tasks::TaskRuns<'_>)> = tasks
         .iter()
@@ -544,21 +558,25 @@ fn change(
         .iter()
         .map(|(_, runs)| runs.iter().map(|(_, passed)| *passed).collect())
         .collect();
-    let point = change_point::find(&results)?;
-    let (task, runs) = dated.get(point.task)?;
-    let (before, after) = runs.split_at_checked(point.at)?;
+    let found = change_point::find(&results);
     let passed = |runs: &[(&Summary, bool)]| runs.iter().filter(|(_, passed)| *passed).count();
-    let since = day(after.first()?.0.started?)?;
-    Some(Finding::ChangePoint {
-        task: first_line(task),
-        query: tasks::query(task),
-        since: since.to_string(),
-        passed: passed(after),
-        runs: after.len(),
-        passed_before: passed(before),
-        runs_before: before.len(),
-        p: point.p,
-    })
+    let mut finding = || {
+        let point = found.point?;
+        let (task, runs) = dated.get(point.task)?;
+        let (before, after) = runs.split_at_checked(point.at)?;
+        let since = day(after.first()?.0.started?)?;
+        Some(Finding::ChangePoint {
+            task: first_line(task),
+            query: task_query(task),
+            since: since.to_string(),
+            passed: passed(after),
+            runs: after.len(),
+            passed_before: passed(before),
+            runs_before: before.len(),
+            p: point.p,
+        })
+    };
+    (finding(), found.not_searched)
 }
 
 /// Returns the change of the cost, if it's large and both periods have enough runs.
@@ -782,8 +800,10 @@ impl<'a> Report<'a> {
 
     fn tools(&self) -> Ranked<ToolRow> {
         let mut found: HashMap<&str, (usize, BTreeMap<RunResult, usize>)> = HashMap::new();
+        let mut durations = Durations::default();
         for run in &self.runs {
             let result = run.result();
+            durations.add(&run.call_times, &run.tools);
             for tool in &run.tools {
                 let (runs, results) = found.entry(tool).or_default();
                 *runs += 1;
@@ -792,16 +812,21 @@ impl<'a> Report<'a> {
                 }
             }
         }
-        let mut rows: Vec<ToolRow> = found
+        let mut names: Vec<_> = found.into_iter().collect();
+        names.sort_by_key(|(name, (runs, _))| (Reverse(*runs), *name));
+        let Ranked { rows, left_out } = Ranked::new(names, self.limit);
+        let rows = rows
             .into_iter()
             .map(|(name, (runs, results))| ToolRow {
                 name: name.to_owned(),
                 runs,
                 results,
+                calls_timed: durations.calls(name),
+                p50_ms: durations.percentile(name, 50),
+                p95_ms: durations.percentile(name, 95),
             })
             .collect();
-        rows.sort_by(|a, b| (Reverse(a.runs), &a.name).cmp(&(Reverse(b.runs), &b.name)));
-        Ranked::new(rows, self.limit)
+        Ranked { rows, left_out }
     }
 
     /// Returns the projects of both periods.

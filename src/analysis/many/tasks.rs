@@ -130,7 +130,7 @@ fn row(task: &str, runs: &TaskRuns<'_>) -> RepeatedTask {
     let listed = runs.iter().skip(skipped);
     RepeatedTask {
         name: first_line(task),
-        query: query(task),
+        query: task_query(task),
         runs: number,
         passed,
         pass_at_1: rate,
@@ -147,8 +147,8 @@ fn row(task: &str, runs: &TaskRuns<'_>) -> RepeatedTask {
     }
 }
 
-/// Returns the query for the runs of a task.
-pub(super) fn query(task: &str) -> Option<String> {
+/// Returns the query for the runs of a task. `None` if its text is too long for an address.
+pub fn task_query(task: &str) -> Option<String> {
     (task.len() <= MAX_QUERIED).then(|| format!("task={}", Needle::new(task)))
 }
 

@@ -1,8 +1,9 @@
 use std::sync::Arc;
 
 use super::*;
+use crate::analysis::call_times::CallTimes;
 use crate::analysis::copies::Relation;
-use crate::analysis::query::{Clock, Query, Sort};
+use crate::analysis::query::{Clock, Needle, Query, Sort};
 use crate::analysis::select::sample::run;
 use crate::analysis::select::{GROUPINGS, Sum, Window, groups, survey};
 use crate::analysis::summary::Spent;
@@ -438,6 +439,12 @@ fn the_totals_of_all_views_are_the_same() {
             strip.cost.sum.amount,
             "projects: cost",
         );
+        for model in report.models.rows.iter().filter(|row| !row.name.is_empty()) {
+            // The link of a model leads to all runs that used it.
+            let terms = Query::parse_at(&format!("models={}", Needle::new(&*model.name)), &clock);
+            let linked = matching().filter(|run| !run.partial && terms.matches(*run));
+            assert_eq!(linked.count(), model.used.runs, "{}", model.name);
+        }
         let dated = matching().filter(|run| run.started.is_some()).count();
         assert_eq!(report.bars.iter().map(|bar| bar.runs).sum::<usize>(), dated);
         assert_eq!(report.hours.iter().flatten().sum::<usize>(), dated);
@@ -553,4 +560,85 @@ fn a_run_of_the_future_does_not_empty_the_chart() {
     assert_eq!((charted, report.runs_without_bar), (9, 1));
     let notes = report.notes().join(" ");
     assert!(notes.contains("1 run outside the chart"), "{notes}");
+}
+
+#[test]
+fn a_tool_has_percentiles_of_its_calls_over_all_runs_from_20_calls_on() {
+    let mut runs: Vec<Summary> = (0..5)
+        .map(|n| started(&format!("r{n}"), "2026-10-31T10:00:00Z"))
+        .collect();
+    for (n, run) in runs.iter_mut().enumerate() {
+        // The tools of the runs are in different orders.
+        run.tools = match n {
+            0 => vec!["Read".to_owned(), "Bash".to_owned()].into(),
+            _ => vec!["Bash".to_owned()].into(),
+        };
+        run.call_times = CallTimes::of_one_tool(match n {
+            0 => vec![3.0; 4],
+            4 => vec![90_000.0; 5],
+            _ => vec![1_000.0; 6],
+        });
+    }
+    let tools = |runs: &[Summary]| {
+        let report = of(
+            runs,
+            Days::default(),
+            "2026-10-31T12:00:00Z",
+            &TimeZone::UTC,
+        );
+        report.tools.rows
+    };
+    let rows = tools(&runs);
+    let [bash, read] = &rows[..] else {
+        panic!("{rows:?}");
+    };
+    assert_eq!((bash.name.as_str(), bash.calls_timed), ("Bash", 23));
+    let near = |found: Option<f64>, exact: f64| (found.unwrap() / exact - 1.0).abs() < 0.045;
+    assert!(
+        near(bash.p50_ms, 1_000.0) && near(bash.p95_ms, 90_000.0),
+        "{bash:?}"
+    );
+    assert_eq!(
+        (read.calls_timed, read.p50_ms, read.p95_ms),
+        (4, None, None)
+    );
+    // Duplicates don't count.
+    runs[4].relation = Relation {
+        duplicate_of: Some(RunKey::new("r0")),
+        ..Relation::default()
+    }
+    .into();
+    assert!(tools(&runs)[0].p50_ms.is_none());
+}
+
+#[test]
+fn what_was_not_searched_for_changes_is_told() {
+    let notes = |tasks_not_searched| {
+        let report = Overview {
+            tasks_not_searched,
+            ..Overview::default()
+        };
+        report.notes()
+    };
+    assert!(notes(0).is_empty());
+    assert_eq!(
+        notes(2_001),
+        ["No change was looked for in 2,001 tasks: among more than 2,000, some change by chance."]
+    );
+    assert_eq!(
+        notes(7),
+        ["No change was looked for in 7 tasks, because it would take too long."]
+    );
+    // Each of these tasks has enough runs.
+    let runs: Vec<Summary> = (0..2_001)
+        .flat_map(|task| nightly(&format!("task {task}"), "....xxxx"))
+        .collect();
+    let report = of(
+        &runs,
+        Days::default(),
+        "2026-10-31T12:00:00Z",
+        &TimeZone::UTC,
+    );
+    assert_eq!(report.tasks_not_searched, 2_001);
+    assert_eq!(report.finding, Finding::Totals);
 }

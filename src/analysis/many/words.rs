@@ -325,6 +325,19 @@ impl Overview {
                 self.words_of(last)
             ));
         }
+        let most = super::change_point::MAX_TASKS;
+        match self.tasks_not_searched {
+            0 => {}
+            tasks if tasks > most => notes.push(format!(
+                "No change was looked for in {} tasks: among more than {}, some change by chance.",
+                count(tasks as u64),
+                count(most as u64)
+            )),
+            tasks => notes.push(format!(
+                "No change was looked for in {}, because it would take too long.",
+                counted(tasks, "task")
+            )),
+        }
         match self.duplicates {
             0 => {}
             1 => notes.push("1 duplicate isn't counted.".to_owned()),
@@ -416,6 +429,14 @@ pub fn cost_words(cost: Option<f64>, is_estimated: bool, is_lower_bound: bool) -
     };
     let mark = format::bound(is_lower_bound, is_estimated);
     format!("{mark}{}", format::usd(cost))
+}
+
+/// Words a percentile of durations, which is approximate: `≈1.2 s`.
+pub fn percentile_words(ms: Option<f64>) -> String {
+    ms.map_or_else(
+        || MISSING.to_owned(),
+        |ms| format!("≈{}", format::millis(ms)),
+    )
 }
 
 /// Returns the last component of a path.

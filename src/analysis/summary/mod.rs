@@ -8,6 +8,7 @@ use std::sync::{Arc, LazyLock};
 use serde::{Deserialize, Serialize};
 use thin_vec::ThinVec;
 
+use super::call_times::CallTimes;
 use super::compact::{Blank, Seldom, Shared};
 use super::copies::{CopiedPart, Fingerprint, Related, Relation, SeparateChildren};
 use super::failures::{RunFailure, failures_of_run};
@@ -84,6 +85,9 @@ pub struct Summary {
     pub critics: ThinVec<String>,
     /// The tools' names, in order of appearance.
     pub tools: ThinVec<String>,
+    /// How long the calls of these tools took. Empty until the run is over, because each update would
+    /// walk all its steps.
+    pub call_times: CallTimes,
     /// The run's model and those of its steps, if there are several.
     pub models: ThinVec<String>,
     /// The agents' names, in order of appearance.
@@ -503,6 +507,23 @@ impl Summary {
         }
     }
 
+    /// Returns the models to which the run's tokens or its cost belong; some may repeat. Without a
+    /// record of the steps' models, that's the run's model.
+    pub fn models_used(&self) -> impl Iterator<Item = &str> {
+        let used = || {
+            let spent = self.spent.iter();
+            spent.filter(|spent| spent.tokens() > 0 || spent.paid > 0.0)
+        };
+        let known = used().map(Spent::tokens).fold(0, u64::saturating_add);
+        let has_rest = self.tokens.unwrap_or(0) > known;
+        let is_undivided = || used().next().is_none() && self.cost().is_some();
+        let own = self.model.as_deref().filter(|_| has_rest || is_undivided());
+        used()
+            .map(|spent| spent.model.as_str())
+            .chain(own)
+            .filter(|name| !name.is_empty())
+    }
+
     /// Returns the run's model, followed by the other models that wrote some of its steps.
     pub fn models_words(&self) -> Option<String> {
         let model = self.model.clone()?;
@@ -714,6 +735,10 @@ impl Summary {
         steps.retain(|n| !copied.contains(n));
         let own = index.tally_without(&all);
         self = self.with_failures(index, &own.failures, &failed_without_line(index));
+        if self.call_times != CallTimes::default() {
+            let tools = index.tally().run.tools.iter();
+            self.call_times = CallTimes::of(index, tools, |n| !all.contains(&n));
+        }
         if !self.spent.is_empty() {
             let unknown = self.spent.iter().map(|spent| spent.unknown as usize);
             let cut_off = unknown
@@ -1430,6 +1455,12 @@ pub fn summary(
             .fold(names(&run.critics), distinct)
             .into(),
         tools: names(&run.tools).into(),
+        call_times: if life.liveness.is_over() && !index.is_partial() {
+            let own = index.newest_start() + copied(index).unwrap_or_default();
+            CallTimes::of(index, run.tools.iter(), |n| n >= own)
+        } else {
+            CallTimes::default()
+        },
         models: models(index).into(),
         agents: names(&run.agents)
             .into_iter()

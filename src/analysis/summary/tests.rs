@@ -901,3 +901,96 @@ fn a_copied_step_of_a_child_run_is_left_out_once() {
     let run = run.without_children(&index, &children);
     assert_eq!(numbers(&run), (1, 1, 1));
 }
+
+#[test]
+fn call_times_are_recorded_or_those_of_a_steps_only_call_and_copied_steps_have_none() {
+    let call = |id: i64, invocations: &str| {
+        format!(
+            r#"{{"step_id": {id}, "decision": {{"mode": "act", "actions": [{{"name": "a"}}, {{"name": "b"}}]}}, "tool_invocations": [{invocations}]}}"#
+        )
+    };
+    let recorded = |a: f64, b: f64| {
+        format!(
+            r#"{{"tool_name": "a", "latency_ms": {a}, "status": "success"}}, {{"tool_name": "b", "latency_ms": {b}, "status": "success"}}"#
+        )
+    };
+    let steps = [
+        call(0, &recorded(5.0, 70.0)),
+        call(1, &recorded(5.0, 700.0)),
+        call(2, r#"{"tool_name": "a"}, {"tool_name": "b"}"#),
+    ];
+    let times = |manifest: &str| {
+        let run = told(&index(&steps, &[], manifest));
+        assert!(run.life.liveness.is_over());
+        serde_json::to_value(&run.call_times).unwrap()
+    };
+    let calls = |times: &serde_json::Value| {
+        let calls = times.as_array().unwrap().iter();
+        calls
+            .map(|entry| (entry[0].as_u64().unwrap(), entry[2].as_u64().unwrap()))
+            .collect::<Vec<_>>()
+    };
+    let ended = r#"{"status": "completed", "summary": {"stop_reason": "final"}}"#;
+    assert_eq!(calls(&times(ended)), [(0, 2), (1, 1), (1, 1)]);
+    let branch = r#"{"status": "completed", "summary": {"stop_reason": "final"}, "branched_from": {"steps": 1}}"#;
+    assert_eq!(calls(&times(branch)), [(0, 1), (1, 1)]);
+}
+
+#[test]
+fn each_failed_call_of_a_step_counts_with_its_own_message() {
+    let failed = |error: &str| format!(r#"{{"status": "error", "error": "{error}"}}"#);
+    let fine = r#"{"status": "success", "output": "fine"}"#;
+    let step = |id: usize, tools: &[&str], results: &[String]| {
+        let calls: Vec<String> = tools
+            .iter()
+            .map(|tool| format!(r#"{{"name": "{tool}", "args": {{"path": "{tool}"}}}}"#))
+            .collect();
+        format!(
+            r#"{{"step_id": {id}, "decision": {{"mode": "act"}}, "actions": [{}], "action_results": [{}]}}"#,
+            calls.join(", "),
+            results.join(", ")
+        )
+    };
+    let steps = [
+        step(
+            0,
+            &["look", "run", "look", "look"],
+            &[
+                failed("no file '/a'"),
+                failed("exit code 3"),
+                fine.to_owned(),
+                failed("no file '/b'"),
+            ],
+        ),
+        step(
+            1,
+            &["run", "run"],
+            &[failed("exit code 3"), failed("denied")],
+        ),
+        step(2, &["look"], &[fine.to_owned()]),
+    ];
+    let index = index(&steps, &[], r#"{"run_id": "r", "status": "completed"}"#);
+    let run = told(&index);
+    let rows: Vec<_> = run
+        .failures
+        .iter()
+        .map(|one| (&*one.message, one.times, one.steps, one.steps_first))
+        .collect();
+    assert_eq!(
+        rows,
+        [
+            ("no file ‹path›", 2, 1, 1),
+            ("exit code 3", 2, 2, 1),
+            ("denied", 1, 1, 0),
+        ]
+    );
+    assert_eq!(run.tool_errors, Some(5));
+    assert_eq!((run.errors, run.failures_left_out), (2, 0));
+    // After each of these steps, the agent called the other tool or the same one.
+    let next: Vec<u32> = run
+        .failures
+        .iter()
+        .map(|one| one.next.iter().sum())
+        .collect();
+    assert_eq!(next, [1, 2, 1]);
+}

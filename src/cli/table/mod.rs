@@ -15,8 +15,8 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
-use super::command::{Done, query, write_json};
-use super::config::{Settings, followed_tags};
+use super::command::{Done, query, tags_for, write_json};
+use super::config::Settings;
 use super::look::Look;
 use crate::analysis::format::{bytes, count, counted, visible_line};
 use crate::error::{Error, Kind};
@@ -80,14 +80,16 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
     args.roots
         .iter()
         .try_for_each(|root| super::stores::refuse(root))?;
-    let query = args.query.as_deref().unwrap_or_default();
+    let text = args.query.as_deref().unwrap_or_default();
+    let query = self::query("table", text, look)?;
+    let tags = tags_for(&[&query])?;
     let maker = Maker {
         table: args.table,
         format: args.format,
-        query: self::query("table", query, look)?,
+        query,
         board: args.board.clone(),
         prices: args.settings.read()?.prices,
-        tags: followed_tags(),
+        tags,
         now: look.now,
         relations: OnceLock::new(),
     };
@@ -116,7 +118,7 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
         sheet.end(out)?;
         return Ok(0);
     };
-    let done = out::keep(dir, &args.roots, query, &runs, &maker)?;
+    let done = out::keep(dir, &args.roots, text, &runs, &maker)?;
     if args.json {
         let done = TableReportJson {
             table: args.table.name(),

@@ -1,6 +1,7 @@
-//! Counts the failed steps of a run by tool and folded message, and what happened after each.
+//! Counts the failed steps and calls of a run by tool and folded message, and what happened after
+//! each.
 //!
-//! A run keeps a bounded list. Steps whose message has no place in it are only counted.
+//! A run keeps a bounded list. Steps whose first message has no place in it are only counted.
 
 pub mod message;
 
@@ -10,9 +11,9 @@ use super::{StepHead, Symbol};
 
 /// The messages of a run that are counted apart, at most.
 pub const MAX_MESSAGES: usize = 64;
-/// The failed steps whose next step is awaited, at most. A run has one for each agent that works
-/// at the same time.
-const MAX_AWAITED: usize = 16;
+/// The failures whose next step is awaited, at most. A run has those of one step for each agent that
+/// works at the same time.
+const MAX_AWAITED: usize = 64;
 
 words! {
     /// What failed.
@@ -71,6 +72,10 @@ pub struct FailureGroup {
     pub last: Option<usize>,
     /// The number of steps.
     pub steps: u32,
+    /// The steps among them whose first failure this is, so that each failed step is in one group.
+    pub steps_first: u32,
+    /// How often it happened. A step may have several calls that failed with it.
+    pub times: u32,
     /// When the first step began, in microseconds since the epoch, if recorded.
     pub first_at: Option<i64>,
     /// When the last step began.
@@ -83,7 +88,7 @@ pub struct FailureGroup {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct FailureTally {
     groups: Vec<FailureGroup>,
-    /// The number of failed steps that are in none of the groups.
+    /// The number of failed steps whose first failure is in none of the groups.
     pub left_out: usize,
     awaited: Vec<Awaited>,
 }
@@ -119,17 +124,28 @@ impl FailureTally {
         })
     }
 
-    /// Adds the next step of the run. `failed` is what failed in it, if anything did.
+    /// Adds the next step of the run. `failed` is what failed in it and how often, each key once.
     pub(super) fn add(
         &mut self,
-        (n, step): (usize, &StepHead),
-        failed: Option<FailureKey>,
+        step: (usize, &StepHead),
+        failed: Vec<(FailureKey, u32)>,
         time: Option<i64>,
     ) {
-        self.follow(step, failed.as_ref());
-        let Some(key) = failed else { return };
+        self.follow(step.1, failed.first().map(|(key, _)| key));
+        for (at, failed) in failed.into_iter().enumerate() {
+            self.add_one(step, failed, at == 0, time);
+        }
+    }
+
+    fn add_one(
+        &mut self,
+        (n, step): (usize, &StepHead),
+        (key, times): (FailureKey, u32),
+        is_first: bool,
+        time: Option<i64>,
+    ) {
         let Some(group) = self.place(key) else {
-            self.left_out += 1;
+            self.left_out += usize::from(is_first);
             return;
         };
         let Some(sum) = self.groups.get_mut(group) else {
@@ -138,6 +154,8 @@ impl FailureTally {
         sum.first.get_or_insert(n);
         sum.last = Some(n);
         sum.steps = sum.steps.saturating_add(1);
+        sum.steps_first = sum.steps_first.saturating_add(u32::from(is_first));
+        sum.times = sum.times.saturating_add(times);
         sum.first_at = sum.first_at.or(time);
         sum.last_at = time.or(sum.last_at);
         if self.awaited.len() == MAX_AWAITED {
@@ -160,7 +178,9 @@ impl FailureTally {
             self.left_out += 1;
             return;
         };
-        sum.steps = sum.steps.saturating_add(1);
+        for number in [&mut sum.steps, &mut sum.steps_first, &mut sum.times] {
+            *number = number.saturating_add(1);
+        }
         sum.first_at = sum.first_at.or(time);
         sum.last_at = time.or(sum.last_at);
         count(&mut sum.next, AfterFailure::Nothing);

@@ -159,6 +159,19 @@ pub struct FailedCall {
     /// The line of its output that tells most about the failure, if only an exit code is recorded
     /// as its error.
     pub printed: Option<Box<str>>,
+    /// The further failed calls of the step.
+    pub others: Box<[OtherFailure]>,
+}
+
+/// Further failed calls of a step, which have one tool and one message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OtherFailure {
+    /// The tool, if it's named.
+    pub tool: Symbol,
+    /// The folded message.
+    pub message: Symbol,
+    /// The number of calls.
+    pub calls: u32,
 }
 
 /// [`Usage`] in as few bytes as a step of a long run can afford. Numbers that don't fit are
@@ -480,13 +493,21 @@ impl StepHead {
         let failed_call = |at, printed: Option<Box<str>>| {
             let command = step.calls.get(at).and_then(Call::command);
             let command = command.map(|command| capped(&on_one_line(&command), MAX_COMMAND_BYTES));
-            (command.is_some() || printed.is_some())
-                .then(|| Box::new(FailedCall { command, printed }))
+            (command.is_some() || printed.is_some()).then(|| {
+                Box::new(FailedCall {
+                    command,
+                    printed,
+                    others: Box::default(),
+                })
+            })
         };
+
         let tool = |at: usize, named: Option<&Cow<'_, str>>| {
             let asked = step.calls.get(at).and_then(|call| call.name.as_ref());
             named.or(asked).map(|name| name.as_ref().to_owned())
         };
+        // The call whose failure the step has.
+        let mut main = None;
         for (at, result) in step.results.iter().enumerate() {
             if self.error.is_none() && result.has_failed() {
                 self.failed_call = failed_call(at, None);
@@ -510,9 +531,11 @@ impl StepHead {
                     ),
                     _ => (short, folded),
                 };
+                main = Some(at);
                 self.error = Some(error.into());
                 self.failure = names.intern_message(&folded);
             } else if self.error.is_none() && self.returncode.is_none() && result.exit.is_some() {
+                main = Some(at);
                 let line = said(result, Tells::Last);
                 let short = line.as_deref().map(|line| one_line(line, MAX_LINE_BYTES));
                 self.failed_call = failed_call(at, short.map(Box::from));
@@ -529,20 +552,15 @@ impl StepHead {
             .enumerate()
             .find(|(_, invocation)| invocation.has_failed());
         if let Some((at, invocation)) = failed.filter(|_| self.error.is_none()) {
+            main = Some(at);
             self.failed_call = failed_call(at, None);
             self.failed_tool = intern(names, tool(at, invocation.tool.as_ref()));
-            let text = invocation
-                .error
-                .and_then(Value::string)
-                .filter(|text| !text.is_empty());
-            let text = text
-                .or(invocation.category.clone())
-                .or(invocation.status.clone())
-                .unwrap_or_default();
+            let text = told_by(invocation);
             let line = telling_line(&text, Tells::First);
             self.error = Some(one_line(&line, MAX_LINE_BYTES).into());
             self.failure = names.intern_message(&fold(&line));
         }
+        self.absorb_others(step, main, names);
         // board's engine records the errors of its steps as events.
         let of_step = step
             .error
@@ -555,6 +573,46 @@ impl StepHead {
             let line = telling_line(words, Tells::First);
             self.error = Some(one_line(&format!("{NO_REPLY}{line}"), MAX_LINE_BYTES).into());
             self.failure = names.intern_message(&fold(&line));
+        }
+    }
+
+    /// Keeps the failures of the calls other than `main`, so that each failed call counts.
+    fn absorb_others(&mut self, step: &Step<'_>, main: Option<usize>, names: &mut Names) {
+        let mut others: Vec<OtherFailure> = Vec::new();
+        let places = step.results.len().max(step.invocations.len());
+        for at in (0..places).take(MAX_INDEXED).filter(|at| Some(*at) != main) {
+            let (result, invocation) = (step.results.get(at), step.invocations.get(at));
+            if CallEnd::of(result, invocation) != CallEnd::Failed {
+                continue;
+            }
+            let asked = step.calls.get(at);
+            let failed = result.filter(|result| result.has_failed() || result.exit.is_some());
+            let message = match (failed, invocation) {
+                (Some(result), _) => {
+                    let is_program = asked.and_then(Call::command).is_some();
+                    folded(result, is_program || result.exit.is_some())
+                }
+                (None, Some(invocation)) => fold(&telling_line(&told_by(invocation), Tells::First)),
+                (None, None) => continue,
+            };
+            let tool = (failed.and_then(|result| result.tool.as_ref()))
+                .or_else(|| invocation?.tool.as_ref())
+                .or_else(|| asked?.name.as_ref());
+            let tool = intern(names, tool.map(|name| name.as_ref().to_owned()));
+            let message = names.intern_message(&message);
+            let known = |other: &&mut OtherFailure| (other.tool, other.message) == (tool, message);
+            match others.iter_mut().find(known) {
+                Some(other) => other.calls += 1,
+                None => others.push(OtherFailure {
+                    tool,
+                    message,
+                    calls: 1,
+                }),
+            }
+        }
+        if !others.is_empty() {
+            let kept = self.failed_call.get_or_insert_default();
+            append(&mut kept.others, others.into_iter());
         }
     }
 
@@ -612,7 +670,7 @@ impl StepHead {
                 .into_iter()
                 .flatten()
                 .map(|text| of(text.as_bytes()));
-            size_of::<FailedCall>() + 16 + texts.sum::<usize>()
+            size_of::<FailedCall>() + 16 + texts.sum::<usize>() + of(&failed.others)
         });
         (size_of::<Self>() + texts + lists + facts + failed_call) as u64
     }
@@ -631,6 +689,36 @@ impl StepHead {
     pub fn print_of(line: &[u8]) -> u64 {
         super::fingerprint::of_line(line)
     }
+}
+
+/// Returns what a failed invocation says.
+fn told_by<'a>(invocation: &super::step::Invocation<'a>) -> Cow<'a, str> {
+    let text = invocation
+        .error
+        .and_then(Value::string)
+        .filter(|text| !text.is_empty());
+    text.or(invocation.category.clone())
+        .or(invocation.status.clone())
+        .unwrap_or_default()
+}
+
+/// Returns the folded message of a failed result.
+fn folded(result: &Outcome<'_>, is_program: bool) -> String {
+    let tells = if is_program {
+        Tells::Last
+    } else {
+        Tells::First
+    };
+    match (said(result, tells), result.exit) {
+        (Some(line), _) => fold(&line),
+        (None, Some(code)) if !result.has_failed() => no_output(code),
+        (None, _) => NO_WORDS.to_owned(),
+    }
+}
+
+/// Returns the message of a call of which only an exit code is recorded.
+pub(crate) fn no_output(code: i64) -> String {
+    format!("exit code {code}, no output")
 }
 
 /// Returns the line of a failed result that tells most, or `None` if it contains no text.

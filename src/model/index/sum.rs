@@ -16,6 +16,7 @@ use super::tally::{RunTally, Tally};
 use super::{Group, Index};
 use crate::model::failure::message::fold;
 use crate::model::failure::{FailureKey, FailureSource, FailureTally};
+use crate::model::head::no_output;
 use crate::model::telling::{Tells, telling_line};
 use crate::model::{NO_REPLY, StepHead, Symbol};
 
@@ -254,14 +255,41 @@ impl Index {
         (n, step): (usize, &StepHead),
         error: Option<&(Symbol, Box<str>)>,
     ) {
-        let failed = self.failure_key(step, error);
-        tally.failed += usize::from(failed.is_some());
-        let time = failed.as_ref().and_then(|_| self.time_of(n));
+        let failed = self.failure_keys(step, error);
+        tally.failed += usize::from(!failed.is_empty());
+        let time = failed.first().and_then(|_| self.time_of(n));
         tally.failures.add((n, step), failed, time);
     }
 
-    /// Returns what failed in a step and how, or `None` if nothing did.
-    pub fn failure_key(
+    /// Returns what failed in a step, and how often: the first failure, and those of further calls.
+    /// Empty if nothing failed.
+    pub fn failure_keys(
+        &self,
+        step: &StepHead,
+        error: Option<&(Symbol, Box<str>)>,
+    ) -> Vec<(FailureKey, u32)> {
+        let Some(first) = self.failure_key(step, error) else {
+            return Vec::new();
+        };
+        let mut keys = vec![(first, 1_u32)];
+        let failed = step.failed_call.as_deref();
+        for other in failed.into_iter().flat_map(|failed| &failed.others) {
+            let message = self.name(other.message);
+            let key = FailureKey {
+                source: FailureSource::Tool,
+                tool: other.tool,
+                message: message.into(),
+            };
+            match keys.iter_mut().find(|(known, _)| *known == key) {
+                Some((_, times)) => *times = times.saturating_add(other.calls),
+                None => keys.push((key, other.calls)),
+            }
+        }
+        keys
+    }
+
+    /// Returns what failed first in a step and how, or `None` if nothing did.
+    fn failure_key(
         &self,
         step: &StepHead,
         error: Option<&(Symbol, Box<str>)>,
@@ -285,11 +313,9 @@ impl Index {
             (Some(words), _) if message.is_empty() => {
                 key(FailureSource::Tool, step.failed_tool, &fold(words))
             }
-            (None, Some(code)) if message.is_empty() => key(
-                FailureSource::Tool,
-                step.failed_tool,
-                &format!("exit code {code}, no output"),
-            ),
+            (None, Some(code)) if message.is_empty() => {
+                key(FailureSource::Tool, step.failed_tool, &no_output(code))
+            }
             (Some(_), _) | (None, Some(_)) => key(FailureSource::Tool, step.failed_tool, message),
             (None, None) => match error {
                 Some(error) => self.key_in_step(step, error),

@@ -211,13 +211,23 @@ struct ReasonView {
     width: String,
 }
 
-/// A row of the tools or the projects.
+/// A row of the tools.
+struct ToolView {
+    name: text::Line,
+    href: String,
+    runs: String,
+    share: String,
+    mix: Mix,
+    p50: String,
+    p95: String,
+}
+
+/// A row of the projects.
 struct MixView {
     name: text::Line,
     title: text::Line,
     href: String,
     runs: String,
-    share: String,
     mix: Mix,
     tokens: String,
     cost: String,
@@ -661,7 +671,7 @@ impl View {
     fn model(&self, model: &ModelRow, is_all: bool) -> ModelView {
         let terms = match is_all {
             true => String::new(),
-            false => equal("model", &model.name),
+            false => used_model(&model.name),
         };
         let name = match model.name.as_str() {
             _ if is_all => "All models",
@@ -758,7 +768,7 @@ impl View {
                     Cell {
                         href: match words.is_empty() {
                             true => String::new(),
-                            false => self.bar_link(bar, &equal("model", &model.name)),
+                            false => self.bar_link(bar, &used_model(&model.name)),
                         },
                         words,
                     }
@@ -915,7 +925,7 @@ impl View {
         (heads.collect(), rows.collect())
     }
 
-    fn tools(&self) -> Vec<MixView> {
+    fn tools(&self) -> Vec<ToolView> {
         self.overview
             .tools
             .rows
@@ -924,19 +934,17 @@ impl View {
             .collect()
     }
 
-    fn tool(&self, row: &ToolRow) -> MixView {
+    fn tool(&self, row: &ToolRow) -> ToolView {
         let terms = equal("tool", &row.name);
         let with = |more: &str| self.link(&format!("{terms} {more}"));
-        MixView {
+        ToolView {
             name: row.name.as_str().into(),
-            title: row.name.as_str().into(),
             href: self.link(&terms),
             runs: count(row.runs as u64),
             share: format::percent(row.runs as u64, self.overview.totals.runs as u64),
             mix: Mix::new(self.parts(&row.results, row.runs, with)),
-            tokens: String::new(),
-            cost: String::new(),
-            change: String::new(),
+            p50: many::percentile_words(row.p50_ms),
+            p95: many::percentile_words(row.p95_ms),
         }
     }
 
@@ -988,7 +996,6 @@ impl View {
             title: name.unwrap_or_default().into(),
             href: self.link(&terms),
             runs: count(row.runs as u64),
-            share: String::new(),
             mix: Mix::new(self.parts(&row.results, row.runs, with)),
             tokens: known(row.tokens, format::tokens),
             cost: many::cost_words(row.cost, row.cost_is_estimated, row.cost_is_lower_bound),
@@ -1047,6 +1054,14 @@ fn equal(field: &str, text: &str) -> String {
     match text {
         "" => format!("{field}:none"),
         text => format!("{field}={}", Needle::new(text)),
+    }
+}
+
+/// Returns the term for the runs that used a model, also as one of several.
+fn used_model(name: &str) -> String {
+    match name {
+        "" => equal("model", name),
+        name => equal("models", name),
     }
 }
 
