@@ -77,6 +77,7 @@ mod shell;
 mod swe_agent;
 mod tau2;
 mod tools;
+mod tree;
 mod turns;
 mod value;
 mod watch;
