@@ -68,6 +68,7 @@ mod openhands;
 mod origin;
 mod otlp;
 mod part;
+mod pi;
 mod qitos;
 mod qwen;
 mod reader;

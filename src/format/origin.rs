@@ -312,9 +312,7 @@ fn foreign_line(name: &str, text: &str) -> Option<&'static str> {
         .map(|kind| kind.trim_matches('"'))
         .unwrap_or_default();
     let begins = |starts: &[&str]| starts.iter().any(|start| kind.starts_with(start));
-    if kind == "session" && is_text(line.id) && is_text(line.timestamp) && line.cwd.is_some() {
-        Some("Pi session")
-    } else if line.data.is_some()
+    if line.data.is_some()
         && is_text(line.id)
         && begins(&["session.", "user.message", "assistant.", "tool.execution"])
     {

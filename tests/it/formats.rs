@@ -29,6 +29,7 @@ mod missing;
 mod openhands;
 mod openhands_exported;
 mod otlp;
+mod pi;
 mod qwen;
 mod sent;
 mod swe_agent;
