@@ -9,7 +9,7 @@ use crate::live::Elsewhere;
 
 /// The tool, the variable for its directory, that directory in the home, and where it contains the
 /// sessions. Without a directory in the home, only the variable names it.
-const TOOLS: [(&str, &str, &str, &str); 7] = [
+const TOOLS: [(&str, &str, &str, &str); 8] = [
     ("Claude Code", "CLAUDE_CONFIG_DIR", ".claude", "projects"),
     ("Codex", "CODEX_HOME", ".codex", "sessions"),
     // Sessions archived by the user.
@@ -18,6 +18,12 @@ const TOOLS: [(&str, &str, &str, &str); 7] = [
     ("Qwen Code", "", ".qwen", "projects"),
     ("Pi", "PI_CODING_AGENT_DIR", ".pi/agent", "sessions"),
     ("Pi", "PI_CODING_AGENT_SESSION_DIR", "", ""),
+    (
+        "GitHub Copilot CLI",
+        "COPILOT_HOME",
+        ".copilot",
+        "session-state",
+    ),
 ];
 
 /// Returns the directories that exist.

@@ -57,6 +57,7 @@ mod atif;
 mod claude;
 mod codex;
 mod conversation;
+mod copilot;
 mod draft;
 mod ends;
 mod gemini;

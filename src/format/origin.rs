@@ -312,12 +312,7 @@ fn foreign_line(name: &str, text: &str) -> Option<&'static str> {
         .map(|kind| kind.trim_matches('"'))
         .unwrap_or_default();
     let begins = |starts: &[&str]| starts.iter().any(|start| kind.starts_with(start));
-    if line.data.is_some()
-        && is_text(line.id)
-        && begins(&["session.", "user.message", "assistant.", "tool.execution"])
-    {
-        Some("Copilot CLI session")
-    } else if kind == "metadata" && line.protocol.is_some() {
+    if kind == "metadata" && line.protocol.is_some() {
         Some("Kimi Code session")
     } else if is_text(line.session_id) && is_text(line.dir) && is_text(line.work) {
         Some("Kimi Code session index")
@@ -442,7 +437,7 @@ mod tests {
             (
                 "events.jsonl",
                 "{\"type\":\"session.start\",\"data\":{\"sessionId\":\"a\"},\"id\":\"b\",\"parentId\":null}\n",
-                "unsupported format (looks like a Copilot CLI session)",
+                "Copilot CLI session",
             ),
             (
                 "events.jsonl",

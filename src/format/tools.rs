@@ -1,7 +1,7 @@
 //! Lists the supported tools, and what differs between them before a file is read.
 
 use super::{
-    Tool, atif, claude, codex, gemini, harbor, inspect, lines, mini_swe_agent, openhands,
+    Tool, atif, claude, codex, copilot, gemini, harbor, inspect, lines, mini_swe_agent, openhands,
     otlp, pi, qwen, swe_agent, tau2,
 };
 
@@ -18,6 +18,8 @@ static TOOLS: &[&Tool] = &[
     &gemini::stream::STREAM,
     &pi::SESSION,
     &pi::stream::STREAM,
+    &copilot::SESSION,
+    &copilot::STREAM,
     &swe_agent::TRAJECTORY,
     &mini_swe_agent::TRAJECTORY,
     &harbor::TRIAL,

@@ -18,6 +18,7 @@ mod branches;
 mod claude;
 mod claude_stream;
 mod codex;
+mod copilot;
 mod doubled;
 mod ends;
 mod exported;

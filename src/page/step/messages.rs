@@ -876,13 +876,14 @@ pub(crate) fn compactions_before<'a>(
 }
 
 /// Where a record may contain a message: the JSON pointer and its keys.
-const PLACES: [(&str, &[&str]); 6] = [
+const PLACES: [(&str, &[&str]); 7] = [
     ("", &[]),
     ("/message", &["message"]),
     ("/payload", &["payload"]),
     ("/payload/item", &["payload", "item"]),
     ("/llm_message", &["llm_message"]),
     ("/args", &["args"]),
+    ("/data", &["data"]),
 ];
 
 /// Returns the message in a record and its JSON pointer, unless the model wrote it.

@@ -11,7 +11,7 @@ use super::{Read, read, sample};
 /// A sample of lines, and which of them the tool may legitimately repeat.
 type Sample = (&'static str, fn(&str) -> bool);
 
-const SAMPLES: [Sample; 11] = [
+const SAMPLES: [Sample; 13] = [
     (
         "claude-code/-home-me-ledger/5f0c7a52-6d0e-4a53-9b0c-0f6f2b3f1a02.jsonl",
         |_| false,
@@ -47,6 +47,11 @@ const SAMPLES: [Sample; 11] = [
             .iter()
             .any(|kind| line.contains(&format!("{{\"type\":\"{kind}\"")))
     }),
+    (
+        "copilot/7c1d2e3f-0000-4000-8000-0000000000f1/events.jsonl",
+        |_| false,
+    ),
+    ("copilot-stream/answered.jsonl", |_| false),
     ("openhands/events/events.jsonl", |_| false),
 ];
 
@@ -167,6 +172,10 @@ fn lines_out_of_their_order_are_named() {
             "pi/--home-me-ledger--/2026-05-04T09-00-00-000Z_019df000-0000-7000-8000-0000000000e1.jsonl",
             8,
         ),
+        (
+            "copilot/7c1d2e3f-0000-4000-8000-0000000000f1/events.jsonl",
+            8,
+        ),
     ];
     for (name, at) in samples {
         let from = sample("tools").join(name);
@@ -273,7 +282,7 @@ fn a_stream_that_begins_again_says_so() {
 }
 
 /// A call and its result, identified by parts of their lines.
-const PAIRS: [(&str, &str, &str); 7] = [
+const PAIRS: [(&str, &str, &str); 8] = [
     (
         "claude-code/-home-me-ledger/5f0c7a52-6d0e-4a53-9b0c-0f6f2b3f1a01.jsonl",
         "\"id\":\"toolu_01c\"",
@@ -308,6 +317,11 @@ const PAIRS: [(&str, &str, &str); 7] = [
         "pi-stream/answered.jsonl",
         "\"message_end\",\"message\":{\"role\":\"assistant\"",
         "\"message_end\",\"message\":{\"role\":\"toolResult\"",
+    ),
+    (
+        "copilot/7c1d2e3f-0000-4000-8000-0000000000f1/events.jsonl",
+        "\"name\":\"bash\"",
+        "complete\",\"data\":{\"toolCallId\":\"call_b\"",
     ),
 ];
 
