@@ -1,6 +1,6 @@
 //! Reads a message of Pi, and keeps the conversation that the messages form.
 
-use super::{Line, project_of};
+use super::line::{Line, project_of};
 use crate::format::conversation::Conversation;
 use crate::format::ends::{End, ends};
 use crate::format::part::{is_refusal, quoted, text};

@@ -4,14 +4,16 @@
 //! cost by Pi's price table, and why it ended. A failed request is a message without content. Pi
 //! writes nothing when it is killed. This reader is based on versions 0.73 and 1.5.
 
+mod line;
 mod message;
 pub(super) mod stream;
 
+use line::{Line, has_header, is_stream};
 use message::{Dialog, Message, Usage, assembled, cost, micros_of, tokens};
 
 use super::part::text;
 use super::tree::{Entry, Tree, hash};
-use super::value::{count, is_text, member, micros, objects, short};
+use super::value::{count, is_text, micros, short};
 use super::{Draft, EventDraft, Reader, Shape, Source, Tool, USER_SHELL};
 use crate::model::{Can, Capabilities, Compaction, Format};
 
@@ -33,28 +35,9 @@ pub(super) static SESSION: Tool = Tool {
         ..Format::UNKNOWN
     },
     shape: Shape::Lines,
-    is: |name, head| name.ends_with(".jsonl") && has_header(head) && !stream::is_stream(head),
+    is: |name, head| name.ends_with(".jsonl") && has_header(head) && !is_stream(head),
     reader: || Box::new(Session::default()),
 };
-
-fields! {
-    pub(super) struct Line {
-        kind = "type", id, parent = "parentId", timestamp, cwd, forked = "parentSession", message,
-        model = "modelId", name, usage, before = "tokensBefore", target = "targetId",
-    }
-}
-
-/// Returns whether one of the first lines is the header of a session. Some programs that are based
-/// on Pi write a title before it.
-fn has_header(head: &[u8]) -> bool {
-    let is_header = |line: Line<'_>| {
-        line.kind == Some("\"session\"")
-            && is_text(line.id)
-            && is_text(line.timestamp)
-            && is_text(line.cwd)
-    };
-    objects(head).take(2).map(Line::of).any(is_header)
-}
 
 /// A session while it is being read.
 #[derive(Debug, Default)]
@@ -189,11 +172,6 @@ impl Session {
             draft.leave(step, is_abandoned);
         }
     }
-}
-
-/// Returns the agent's working directory, if the record is a header.
-fn project_of(record: &str) -> Option<String> {
-    (member(record, "type") == Some("\"session\"")).then(|| text(member(record, "cwd")))?
 }
 
 /// Returns the id of a session in the path of its file: `…/TIME_ID.jsonl`.

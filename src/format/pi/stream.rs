@@ -5,10 +5,11 @@
 //! The lines have no times, but the messages do. Every message is repeated at the end of its turn and
 //! of the agent's work, so only the line that ends it counts.
 
+use super::line::{Line, has_header, is_stream};
 use super::message::{Dialog, Message, assembled, micros_of};
-use super::{Line, has_header};
+
 use crate::format::part::text;
-use crate::format::value::{count, is_true, member, number, objects};
+use crate::format::value::{count, is_true, member, number};
 use crate::format::{Draft, EventDraft, Reader, Shape, Source, Tool};
 use crate::model::{CAPTURED, Can, Capabilities, Certainty, Compaction, Ended, Format, Outcome};
 
@@ -31,17 +32,6 @@ pub(in crate::format) static STREAM: Tool = Tool {
     is: |name, head| name.ends_with(".jsonl") && has_header(head) && is_stream(head),
     reader: || Box::new(Stream::default()),
 };
-
-/// Returns whether one of the first lines is an event. A session file has only lines with ids.
-pub(super) fn is_stream(head: &[u8]) -> bool {
-    let is_event = |line: Line<'_>| {
-        matches!(
-            line.kind,
-            Some("\"agent_start\"" | "\"turn_start\"" | "\"message_start\"" | "\"message_end\"")
-        )
-    };
-    objects(head).map(Line::of).any(is_event)
-}
 
 /// A stream while it is being read.
 #[derive(Debug, Default)]
