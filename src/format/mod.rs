@@ -63,6 +63,7 @@ mod ends;
 mod gemini;
 mod harbor;
 mod inspect;
+mod kimi;
 mod lines;
 mod mini_swe_agent;
 mod openhands;

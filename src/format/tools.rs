@@ -1,8 +1,8 @@
 //! Lists the supported tools, and what differs between them before a file is read.
 
 use super::{
-    Tool, atif, claude, codex, copilot, gemini, harbor, inspect, lines, mini_swe_agent, openhands,
-    otlp, pi, qwen, swe_agent, tau2,
+    Tool, atif, claude, codex, copilot, gemini, harbor, inspect, kimi, lines, mini_swe_agent,
+    openhands, otlp, pi, qwen, swe_agent, tau2,
 };
 
 /// The tools whose traces are read. They are tried in this order.
@@ -20,6 +20,7 @@ static TOOLS: &[&Tool] = &[
     &pi::stream::STREAM,
     &copilot::SESSION,
     &copilot::STREAM,
+    &kimi::SESSION,
     &swe_agent::TRAJECTORY,
     &mini_swe_agent::TRAJECTORY,
     &harbor::TRIAL,

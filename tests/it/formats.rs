@@ -25,6 +25,7 @@ mod exported;
 mod figures;
 mod gemini;
 mod inspect;
+mod kimi;
 mod mini_swe_agent;
 mod missing;
 mod openhands;

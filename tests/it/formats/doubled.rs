@@ -11,7 +11,7 @@ use super::{Read, read, sample};
 /// A sample of lines, and which of them the tool may legitimately repeat.
 type Sample = (&'static str, fn(&str) -> bool);
 
-const SAMPLES: [Sample; 13] = [
+const SAMPLES: [Sample; 14] = [
     (
         "claude-code/-home-me-ledger/5f0c7a52-6d0e-4a53-9b0c-0f6f2b3f1a02.jsonl",
         |_| false,
@@ -52,6 +52,10 @@ const SAMPLES: [Sample; 13] = [
         |_| false,
     ),
     ("copilot-stream/answered.jsonl", |_| false),
+    (
+        "kimi-code/wd_ledger_0a1b2c3d4e5f/session_4d5e6f70-0000-4000-8000-0000000000a1/agents/main/wire.jsonl",
+        |_| false,
+    ),
     ("openhands/events/events.jsonl", |_| false),
 ];
 
@@ -282,7 +286,7 @@ fn a_stream_that_begins_again_says_so() {
 }
 
 /// A call and its result, identified by parts of their lines.
-const PAIRS: [(&str, &str, &str); 8] = [
+const PAIRS: [(&str, &str, &str); 9] = [
     (
         "claude-code/-home-me-ledger/5f0c7a52-6d0e-4a53-9b0c-0f6f2b3f1a01.jsonl",
         "\"id\":\"toolu_01c\"",
@@ -322,6 +326,11 @@ const PAIRS: [(&str, &str, &str); 8] = [
         "copilot/7c1d2e3f-0000-4000-8000-0000000000f1/events.jsonl",
         "\"name\":\"bash\"",
         "complete\",\"data\":{\"toolCallId\":\"call_b\"",
+    ),
+    (
+        "kimi-code/wd_ledger_0a1b2c3d4e5f/session_4d5e6f70-0000-4000-8000-0000000000a1/agents/main/wire.jsonl",
+        "\"toolCallId\":\"call_b\",\"name\"",
+        "\"parentUuid\":\"ucall_b\"",
     ),
 ];
 
