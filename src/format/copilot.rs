@@ -73,6 +73,9 @@ const ENDS: &[End] = ends! {
     "query" | "auth*" | "*rate_limit*" | "model*" => Failed, "API error";
 };
 
+/// The kind of a record that starts a sub-agent.
+const STARTED: Option<&str> = Some("\"subagent.started\"");
+
 /// The tools that only ask the user.
 const QUESTIONS: &[&str] = &["ask_user"];
 
@@ -82,13 +85,14 @@ fields! {
         session = "sessionId", version = "copilotVersion", context, model, selected = "selectedModel",
         new = "newModel", content, reasoning = "reasoningText", requests = "toolRequests",
         request = "apiCallId", usage, call = "toolCallId", success, result, error, shell = "shellExecution",
-        edits = "fileEdits", class = "errorType", message, reason, shutdown = "shutdownType", of = "parentToolCallId",
+        edits = "fileEdits", class = "errorType", message, reason, shutdown = "shutdownType", agent = "agentName", shown = "agentDisplayName",
         source, metrics = "modelMetrics", nano = "totalNanoAiu", title, before = "preCompactionTokens", after = "postCompactionTokens",
     }
     struct Request { id = "toolCallId", name, arguments }
     struct Usage {
         model, input = "inputTokens", output = "outputTokens", cached = "cacheReadTokens",
         written = "cacheWriteTokens", reasoning = "reasoningTokens", request = "apiCallId", finish = "finishReason",
+        what = "interactionType",
     }
     struct Edit { path, kind }
 }
@@ -97,6 +101,13 @@ impl<'a> Line<'a> {
     fn data(&self) -> Data<'a> {
         self.data.map(Data::of).unwrap_or_default()
     }
+}
+
+/// Returns whether a record has the tokens of a request that isn't a reply, such as for a summary.
+fn is_aside(data: &Data<'_>) -> bool {
+    let usage = data.usage.map(Usage::of).unwrap_or_default();
+    filled(usage.what)
+        .is_some_and(|what| !matches!(&*what, "conversation-agent" | "conversation-subagent"))
 }
 
 fn is_session(head: &[u8]) -> bool {
@@ -131,6 +142,8 @@ struct Session {
     by_request: Recent<Box<str>, usize>,
     by_call: Recent<Box<str>, usize>,
     children: RecentSet<Box<str>>,
+    /// The event that names each sub-agent, and the name.
+    names: Recent<Box<str>, (usize, String)>,
     /// The newest step of the main agent.
     last: Option<usize>,
     steps: usize,
@@ -139,12 +152,15 @@ struct Session {
     ends: Turns,
     /// Whether the program exited.
     is_closed: bool,
-    /// Whether the main agent's newest request has neither tokens nor a message so far.
+    /// Whether the main agent's newest request, or the newest prompt, has neither tokens nor a
+    /// message so far.
     is_open: bool,
     /// Whether the main agent's last request has neither, although it ended.
     is_hollow: bool,
     /// Whether earlier requests have neither, so that their replies aren't in the stream.
     lacks_replies: bool,
+    /// The tokens of requests that aren't replies.
+    aside: u64,
     /// The number of the event that names the agent's working directory, and that directory.
     project: Option<(usize, String)>,
 }
@@ -170,12 +186,15 @@ impl Reader for Session {
                 if !is_main || filled(data.source).is_some_and(|it| it == "autopilot") =>
             {
                 draft.event(mark.stage("note"));
-                self.end = self.end.take().filter(|_| !is_main);
+                if is_main {
+                    (self.end, self.is_open) = (None, true);
+                }
             }
             "user.message" => {
                 let (end, answer) = self.settled(draft);
                 self.ends.begin(self.steps, end, answer, None);
-                (self.end, self.is_closed, self.is_hollow) = (None, false, false);
+                (self.end, self.is_open) = (None, true);
+                (self.is_closed, self.is_hollow) = (false, false);
                 draft.prompt(text(data.content).as_deref(), &mark);
                 self.turns += 1;
             }
@@ -191,12 +210,20 @@ impl Reader for Session {
                 draft.event(mark);
                 self.is_hollow |= is_main && std::mem::take(&mut self.is_open);
             }
+            "session.usage_record" if is_aside(&data) => {
+                draft.event(mark);
+                let usage = data.usage.map(Usage::of).unwrap_or_default();
+                let sum = tokens(&usage).sum().unwrap_or_default();
+                self.aside = self.aside.saturating_add(sum);
+            }
             "session.usage_record" | "assistant.message" => {
                 self.reply(&line, &lane, mark, record.text, draft);
             }
             "tool.execution_complete" => self.result(&line, mark, draft),
             "subagent.started" => {
-                draft.event(mark);
+                let at = draft.event(mark);
+                self.names
+                    .extend(name_of(&data).map(|name| (Box::from(&*lane), (at, name))));
                 self.children.insert(lane.into());
             }
             "abort" if is_main => {
@@ -268,6 +295,13 @@ impl Reader for Session {
         run.turns = Some(self.turns);
         run.children = Some(self.children.len() as u64);
         run.replies_unknown = self.lacks_replies;
+        let aside = self.aside;
+        run.notes = (aside > 0)
+            .then(|| {
+                format!("Other requests took {aside} more tokens, which no step includes.").into()
+            })
+            .into_iter()
+            .collect();
     }
 }
 
@@ -315,7 +349,8 @@ impl Session {
                 draft.close(last);
             }
         }
-        let part = reply_of(record);
+        let name = self.names.get(lane);
+        let part = reply_of(record, name.is_some());
         for call in &part.calls {
             self.by_call.insert((*call.id).into(), n);
         }
@@ -325,6 +360,17 @@ impl Session {
             (self.last, self.end, self.is_open) = (Some(n), None, false);
         }
         draft.part(n, part);
+        if let Some((at, name)) = name.filter(|_| known.is_none()) {
+            let agent = Some(name.clone());
+            draft.add(
+                n,
+                *at,
+                Part {
+                    agent,
+                    ..Part::default()
+                },
+            );
+        }
     }
 
     fn result(&mut self, line: &Line<'_>, mark: EventDraft<'_>, draft: &mut Draft<'_>) {
@@ -348,13 +394,20 @@ impl Session {
         let word = text(data.shutdown).unwrap_or_default();
         if word == "error" {
             self.end = Some(End::error(&word).at_event(at));
-        } else if self.end.is_none() && self.inferred(draft).is_none() {
-            let end = Ended::new(
-                &word,
-                "Session closed",
-                Outcome::Unknown,
-                Certainty::Recorded,
-            );
+        } else if self.end.is_none() {
+            let end = match self.inferred(draft) {
+                // The program exited after an answer.
+                Some(end) if end.outcome == Outcome::Completed => {
+                    Ended::new(&end.word, "Answered", end.outcome, Certainty::Recorded)
+                }
+                Some(end) => end,
+                None => Ended::new(
+                    &word,
+                    "Session closed",
+                    Outcome::Unknown,
+                    Certainty::Recorded,
+                ),
+            };
             self.end = Some(end.at_event(at));
         }
         let models = data.metrics.into_iter().flat_map(walk::members);
@@ -365,6 +418,11 @@ impl Session {
         run.total = tokens.map(|tokens| Total {
             tokens,
             record: "session.shutdown",
+            aside: if self.aside > 0 {
+                "it includes requests that aren't replies".into()
+            } else {
+                Box::default()
+            },
             counts_children: true,
             ..Total::default()
         });
@@ -397,6 +455,10 @@ impl Session {
 
     /// Returns the end that the main agent's last reply shows, or `None` if the run continues.
     fn inferred(&self, draft: &Draft<'_>) -> Option<Ended> {
+        // A later request has no reply so far.
+        if self.is_open || self.is_hollow {
+            return None;
+        }
         let reply = draft.step(self.last?)?;
         let finish = reply.finish.as_deref();
         match finish {
@@ -415,11 +477,7 @@ impl Session {
 
     /// Returns the end and the answer. A turn without steps keeps those of the previous turn.
     fn settled(&self, draft: &Draft<'_>) -> (Option<Ended>, Option<Box<str>>) {
-        let has_news = self.is_open || self.is_hollow;
-        let end = self
-            .end
-            .clone()
-            .or_else(|| self.inferred(draft).filter(|_| !has_news));
+        let end = self.end.clone().or_else(|| self.inferred(draft));
         let is_answer = end
             .as_ref()
             .is_some_and(|end| end.outcome == Outcome::Completed);
@@ -435,20 +493,33 @@ fn assembled(n: usize, records: &[String]) -> String {
         let context = line.data().context?;
         text(member(context, "cwd"))
     });
+    let is_named = records
+        .iter()
+        .any(|record| Line::of(record).kind == STARTED);
     part::line(
         n,
         records.iter().map(|record| {
             let line = Line::of(record);
             match line.kind {
                 Some("\"tool.execution_complete\"") => result_of(&line.data(), project.as_deref()),
-                _ => reply_of(record),
+                STARTED => Part {
+                    agent: name_of(&line.data()),
+                    ..Part::default()
+                },
+                _ => reply_of(record, is_named),
             }
         }),
     )
 }
 
-/// Returns the part of a step that the record of a reply contains.
-fn reply_of(record: &str) -> Part {
+/// Returns the name of the sub-agent that a record starts.
+fn name_of(data: &Data<'_>) -> Option<String> {
+    filled(data.shown).or_else(|| filled(data.agent))
+}
+
+/// Returns the part of a step that the record of a reply contains. `is_named` is whether another
+/// record of the step names its agent.
+fn reply_of(record: &str, is_named: bool) -> Part {
     let line = Line::of(record);
     let data = line.data();
     let usage = data.usage.map(Usage::of);
@@ -459,7 +530,7 @@ fn reply_of(record: &str) -> Part {
     };
     let calls = data.requests.into_iter().flat_map(walk::items);
     Part {
-        agent: text(data.of).or_else(|| text(line.agent)),
+        agent: text(line.agent).filter(|_| !is_named),
         is_nested: is_text(line.agent),
         model: usage.map_or_else(|| text(data.model), |usage| text(usage.model)),
         finish: usage.and_then(|usage| filled(usage.finish)),
@@ -481,7 +552,10 @@ fn result_of(data: &Data<'_>, project: Option<&str>) -> Part {
         .and_then(|error| filled(member(error, "message")));
     // The flag of a command says whether it could be run.
     let bad = data.success == Some("false") || exit.is_some_and(|exit| exit != 0);
+    let code = data.error.and_then(|error| text(member(error, "code")));
     let status = match data.success {
+        // The user or a rule didn't allow the call.
+        _ if matches!(code.as_deref(), Some("rejected" | "denied")) => Some("cancelled"),
         _ if bad => Some("error"),
         Some("true") => Some("success"),
         _ => None,

@@ -306,8 +306,13 @@ impl Session {
         self.ends
             .begin(self.conversation.steps(), end, answer, None);
         (self.end, self.finish, self.step, self.is_cancelled) = (None, None, None, false);
-        self.conversation
-            .prompt(&spoken(message.content), &mark, draft);
+        let words = spoken(message.content);
+        // The program writes the state of the repository before a sub-agent's task.
+        let task = words
+            .strip_prefix("<git-context>")
+            .and_then(|rest| rest.split_once("</git-context>"))
+            .map_or(&*words, |(_, task)| task.trim_start());
+        self.conversation.prompt(task, &mark, draft);
     }
 
     /// Handles the end of a turn.

@@ -44,9 +44,11 @@ pub(super) struct Dialog {
     /// The end of the turn by its last message.
     pub(super) end: Option<Ended>,
     ends: Turns,
-    /// The cost so far in US dollars, and whether the provider recorded all of it.
+    /// The cost so far in US dollars, whether the provider recorded all of it, and whether a request
+    /// has no price.
     cost: f64,
     is_by_provider: Option<bool>,
+    lacks_cost: bool,
 }
 
 impl Dialog {
@@ -110,7 +112,7 @@ impl Dialog {
             self.end = self.end.take().map(|end| end.at_event(at));
             return None;
         }
-        self.spent(message.usage.map(Usage::of).and_then(|usage| cost(&usage)));
+        self.spent(&message.usage.map(Usage::of).unwrap_or_default());
         let run = draft.run();
         run.model = part.model.as_deref().map(cut).or(run.model.take());
         let asked = asked.or(draft.latest());
@@ -142,11 +144,13 @@ impl Dialog {
         self.end.take_if(|end| end.outcome == Outcome::Failed);
     }
 
-    /// Adds the cost of a request, and whether the provider recorded it.
-    pub(super) fn spent(&mut self, cost: Option<(f64, bool)>) {
-        if let Some((usd, is_by_provider)) = cost {
+    /// Adds the cost of a request.
+    pub(super) fn spent(&mut self, usage: &Usage<'_>) {
+        if let Some((usd, is_by_provider)) = cost(usage) {
             self.cost += usd;
             self.is_by_provider = Some(self.is_by_provider != Some(false) && is_by_provider);
+        } else {
+            self.lacks_cost |= tokens(usage).sum() != Some(0);
         }
     }
 
@@ -171,7 +175,7 @@ impl Dialog {
         run.updated_at = at;
         run.final_result = answer;
         run.turns = Some(self.conversation.turns());
-        run.cost_usd = Some(self.cost).filter(|cost| *cost > 0.0);
+        run.cost_usd = Some(self.cost).filter(|cost| *cost > 0.0 && !self.lacks_cost);
         run.cost_estimated = self.is_by_provider != Some(true);
     }
 }
@@ -342,7 +346,7 @@ pub(super) fn tokens(usage: &Usage<'_>) -> Tokens {
 
 /// Returns the cost of a request in US dollars, and whether the provider recorded it. Pi writes 0 for
 /// models that its price table lacks.
-pub(super) fn cost(usage: &Usage<'_>) -> Option<(f64, bool)> {
+fn cost(usage: &Usage<'_>) -> Option<(f64, bool)> {
     let cost = usage.cost.map(Cost::of)?;
     Some((above_zero(cost.total)?, is_true(cost.by_provider)))
 }

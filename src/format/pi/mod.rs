@@ -9,7 +9,7 @@ mod message;
 pub(super) mod stream;
 
 use line::{Line, has_header, is_stream};
-use message::{Dialog, Message, Usage, assembled, cost, micros_of, tokens};
+use message::{Dialog, Message, Usage, assembled, micros_of, tokens};
 
 use super::part::text;
 use super::tree::{Entry, Tree, hash};
@@ -151,7 +151,7 @@ impl Session {
         };
         let sum = tokens(&usage).sum().unwrap_or_default();
         self.aside = self.aside.saturating_add(sum);
-        self.dialog.spent(cost(&usage));
+        self.dialog.spent(&usage);
     }
 
     /// Records which branch the line is on.

@@ -24,8 +24,8 @@ fn a_session_is_read_by_its_lines() {
     assert_eq!(row.changed, ["files.split.py"]);
     assert_eq!(row.cost_usd, Some(0.02));
     assert_eq!(
-        row.verdict.sentence,
-        "Finished at step 5 (inferred from stop)"
+        (&*row.verdict.sentence, row.verdict.certainty.as_str()),
+        ("Answered at step 5", "recorded")
     );
     let manifest = run.index.manifest().get().expect("a manifest");
     assert_eq!((manifest.turns, manifest.children), (Some(1), Some(1)));
@@ -45,7 +45,7 @@ fn a_session_is_read_by_its_lines() {
         (&"success".into(), &"error".into())
     );
     assert_eq!(results[1]["returncode"], 1);
-    assert_eq!(run.step(2)["agent_id"], "call_c");
+    assert_eq!(run.step(2)["agent_id"], "checker");
     let edit = &run.step(4)["state_diff"]["files.split.py"];
     let diff = edit["diff"].as_str().expect("a diff");
     assert!(diff.starts_with("@@ -1,2 +1,3 @@"), "{diff}");
@@ -78,6 +78,26 @@ fn an_error_before_the_exit_is_the_end() {
     );
     assert_eq!(row.verdict.certainty.as_str(), "recorded");
     assert_eq!((row.tool_calls, row.tool_errors), (Some(1), Some(1)));
+}
+
+#[test]
+fn a_request_that_is_no_reply_is_no_step() {
+    let text = std::fs::read_to_string(session(1)).expect("the sample");
+    let request = r#"{"type":"session.usage_record","data":{"usage":{"model":"gpt-5.1","inputTokens":70,"outputTokens":7,"apiCallId":"s1","interactionType":"summary"}},"id":"f1-x","timestamp":"2026-05-04T09:00:30.000Z","parentId":"f1-001"}"#;
+    let (before, end) = text
+        .split_once("{\"type\":\"session.shutdown\"")
+        .expect("an exit");
+    let temp = tempfile::tempdir().expect("a directory");
+    let path = temp.path().join("events.jsonl");
+    let text = format!("{before}{request}\n{{\"type\":\"session.shutdown\"{end}");
+    std::fs::write(&path, text).expect("written");
+    let run = read(&path);
+    assert_eq!((run.row.steps, run.row.tokens), (6, Some(16_150)));
+    let manifest = run.index.manifest().get().expect("a manifest");
+    assert_eq!(
+        manifest.notes,
+        ["Other requests took 77 more tokens, which no step includes.".into()]
+    );
 }
 
 #[test]
