@@ -17,7 +17,7 @@ pub(super) struct Roots {
     /// Directories to search, up to 8 levels deep [default: the roots in the settings, else ./runs]
     #[arg(value_name = "ROOT")]
     roots: Vec<PathBuf>,
-    /// Also read this user's Claude Code, Codex, Gemini CLI and Qwen Code sessions
+    /// Also read this user's sessions of coding agents
     #[arg(long)]
     sessions: bool,
 }

@@ -25,7 +25,7 @@ pub(super) struct Args {
     /// [default: the roots in the settings, else ./runs]
     #[arg(value_name = "ROOT")]
     roots: Vec<PathBuf>,
-    /// Also show this user's Claude Code, Codex, Gemini CLI and Qwen Code sessions
+    /// Also show this user's sessions of coding agents
     #[arg(long)]
     sessions: bool,
     /// The address to listen on

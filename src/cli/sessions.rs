@@ -8,14 +8,23 @@ use super::config::home;
 use crate::live::Elsewhere;
 
 /// The tool, the variable for its directory, that directory in the home, and where it contains the
-/// sessions.
-const TOOLS: [(&str, &str, &str, &str); 5] = [
+/// sessions. Without a directory in the home, only the variable names it.
+const TOOLS: [(&str, &str, &str, &str); 9] = [
     ("Claude Code", "CLAUDE_CONFIG_DIR", ".claude", "projects"),
     ("Codex", "CODEX_HOME", ".codex", "sessions"),
     // Sessions archived by the user.
     ("Codex", "CODEX_HOME", ".codex", "archived_sessions"),
     ("Gemini CLI", "", ".gemini", "tmp"),
     ("Qwen Code", "", ".qwen", "projects"),
+    ("Pi", "PI_CODING_AGENT_DIR", ".pi/agent", "sessions"),
+    ("Pi", "PI_CODING_AGENT_SESSION_DIR", "", ""),
+    (
+        "GitHub Copilot CLI",
+        "COPILOT_HOME",
+        ".copilot",
+        "session-state",
+    ),
+    ("Kimi Code", "KIMI_CODE_HOME", ".kimi-code", "sessions"),
 ];
 
 /// Returns the directories that exist.
@@ -31,9 +40,11 @@ fn among(var: impl Fn(&str) -> Option<OsString>) -> Vec<Elsewhere> {
         } else {
             var(name).map(PathBuf::from)
         };
-        let dir = moved
-            .or_else(|| Some(home.as_ref()?.join(below)))?
-            .join(sessions);
+        let home = home.as_ref().filter(|_| !below.is_empty());
+        let mut dir = moved.or_else(|| Some(home?.join(below)))?;
+        if !sessions.is_empty() {
+            dir.push(sessions);
+        }
         dir.is_dir().then_some(Elsewhere { tool, dir })
     };
     TOOLS.into_iter().filter_map(place).collect()
@@ -51,6 +62,7 @@ mod tests {
         let dirs = [
             home.path().join(".claude/projects"),
             home.path().join(".codex"),
+            home.path().join(".pi/agent/sessions"),
             moved.path().join("sessions"),
         ];
         for dir in dirs.iter().chain([&archived]) {
@@ -58,7 +70,7 @@ mod tests {
         }
         let places = among(|name| match name {
             "HOME" | "USERPROFILE" => Some(home.path().into()),
-            "CODEX_HOME" => Some(moved.path().into()),
+            "CODEX_HOME" | "PI_CODING_AGENT_SESSION_DIR" => Some(moved.path().into()),
             _ => None,
         });
         let named: Vec<_> = places
@@ -69,6 +81,8 @@ mod tests {
             ("Claude Code", home.path().join(".claude/projects")),
             ("Codex", moved.path().join("sessions")),
             ("Codex", archived),
+            ("Pi", home.path().join(".pi/agent/sessions")),
+            ("Pi", moved.path().to_owned()),
         ];
         assert_eq!(named, expected);
         assert_eq!(among(|_| None), []);

@@ -258,7 +258,7 @@ fn is_of_run(file: TraceFile, head: &[u8]) -> Option<bool> {
 
 fields! {
     struct Line {
-        kind = "type", data, version, id, timestamp, cwd, protocol = "protocol_version", created = "created_at", role,
+        kind = "type", timestamp, role,
         content, seq, ts, session = "sessionID", session_id = "sessionId", part, hook = "hookEventName", event,
         record = "recovery_journal_record_version", turn = "turnId", status = "generationStatus", dir = "sessionDir",
         work = "workDir", payload,
@@ -312,16 +312,7 @@ fn foreign_line(name: &str, text: &str) -> Option<&'static str> {
         .map(|kind| kind.trim_matches('"'))
         .unwrap_or_default();
     let begins = |starts: &[&str]| starts.iter().any(|start| kind.starts_with(start));
-    if kind == "session" && is_text(line.id) && is_text(line.timestamp) && line.cwd.is_some() {
-        Some("Pi session")
-    } else if line.data.is_some()
-        && is_text(line.id)
-        && begins(&["session.", "user.message", "assistant.", "tool.execution"])
-    {
-        Some("Copilot CLI session")
-    } else if kind == "metadata" && line.protocol.is_some() {
-        Some("Kimi Code session")
-    } else if is_text(line.session_id) && is_text(line.dir) && is_text(line.work) {
+    if is_text(line.session_id) && is_text(line.dir) && is_text(line.work) {
         Some("Kimi Code session index")
     } else if line.role == Some("\"meta\"") && kind.starts_with("system.") {
         Some("Kimi Code stream")
@@ -444,7 +435,7 @@ mod tests {
             (
                 "events.jsonl",
                 "{\"type\":\"session.start\",\"data\":{\"sessionId\":\"a\"},\"id\":\"b\",\"parentId\":null}\n",
-                "unsupported format (looks like a Copilot CLI session)",
+                "Copilot CLI session",
             ),
             (
                 "events.jsonl",
@@ -489,8 +480,8 @@ mod tests {
             ("package.json", "", "other"),
             (
                 "a.jsonl",
-                "{\"type\":\"metadata\",\"protocol_version\":\"1.5\"}",
-                "unsupported format (looks like a Kimi Code session)",
+                "{\"type\":\"metadata\",\"protocol_version\":\"1.5\",\"created_at\":1}",
+                "Kimi Code session",
             ),
             (
                 "a.json",

@@ -2,7 +2,9 @@
 //! adds both to the conversation, so the model reads them with the next prompt.
 //!
 //! Claude Code writes the command and its output as two messages; Codex, Gemini CLI and Qwen Code
-//! write one.
+//! write one. Pi's record has them in fields.
+
+use crate::model::json::Json;
 
 /// The stage of an event with such a command or its output.
 pub const USER_SHELL: &str = "user_shell";
@@ -65,6 +67,21 @@ impl<'a> UserShell<'a> {
             command: Some(unfenced(command)),
             output: Some(unfenced(output)),
             ..Self::default()
+        })
+    }
+
+    /// Returns the command in a record that has it in fields.
+    pub fn in_record(record: &'a Json<'_>) -> Option<Self> {
+        let message = record.get("message")?;
+        let text = |key: &str| message.get(key).and_then(Json::as_str);
+        Some(Self {
+            command: Some(text("command")?),
+            output: text("output"),
+            stderr: "",
+            exit: message
+                .get("exitCode")
+                .and_then(Json::as_f64)
+                .map(|code| code as i64),
         })
     }
 

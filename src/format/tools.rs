@@ -1,8 +1,8 @@
 //! Lists the supported tools, and what differs between them before a file is read.
 
 use super::{
-    Tool, atif, claude, codex, gemini, harbor, inspect, lines, mini_swe_agent, openhands, otlp,
-    qwen, swe_agent, tau2,
+    Tool, atif, claude, codex, copilot, gemini, harbor, inspect, kimi, lines, mini_swe_agent,
+    openhands, otlp, pi, qwen, swe_agent, tau2,
 };
 
 /// The tools whose traces are read. They are tried in this order.
@@ -16,6 +16,11 @@ static TOOLS: &[&Tool] = &[
     &gemini::SESSION,
     &gemini::DOCUMENT,
     &gemini::stream::STREAM,
+    &pi::SESSION,
+    &pi::stream::STREAM,
+    &copilot::SESSION,
+    &copilot::STREAM,
+    &kimi::SESSION,
     &swe_agent::TRAJECTORY,
     &mini_swe_agent::TRAJECTORY,
     &harbor::TRIAL,

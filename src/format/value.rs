@@ -149,6 +149,15 @@ pub(super) fn below<'a>(path: &'a str, project: Option<&str>) -> &'a str {
     relative(path, project.unwrap_or_default())
 }
 
+/// Returns the hunks of a unified diff of one file, without the lines above them that name the file.
+pub(super) fn hunks(diff: &str) -> Option<String> {
+    let at = match diff.starts_with("@@ ") {
+        true => 0,
+        false => diff.find("\n@@ ")? + 1,
+    };
+    diff.get(at..).map(str::to_owned)
+}
+
 /// Returns given data as JSON, if it's an object of at most [`MAX_GIVEN_BYTES`].
 pub(super) fn given(object: Option<&str>) -> Option<Box<str>> {
     let object = object.filter(|text| text.starts_with('{') && text.len() <= MAX_GIVEN_BYTES)?;

@@ -223,7 +223,7 @@ fn help_of_every_command() {
       [ROOT]...  Directories with runs, searched up to 8 levels deep; missing ones are picked up once they exist. s3://BUCKET/PREFIX, gs://BUCKET/PREFIX and az://CONTAINER/PREFIX read object stores, with the same credentials as the cloud's own tools [default: the roots in the settings, else ./runs]
 
     Options:
-          --sessions              Also show this user's Claude Code, Codex, Gemini CLI and Qwen Code sessions
+          --sessions              Also show this user's sessions of coding agents
           --host <HOST>           The address to listen on [default: 127.0.0.1]
           --port <PORT>           The port to listen on; 0 picks a free one [default: 8765]
           --token <TOKEN>         Require this token (at least 16 characters); set BOARD_TOKEN instead to keep it out of the process list. Without a token, one is generated and printed if other machines can reach the address
@@ -351,7 +351,7 @@ fn help_of_every_command() {
       [ROOT]...  Directories to search, up to 8 levels deep [default: the roots in the settings, else ./runs]
 
     Options:
-          --sessions       Also read this user's Claude Code, Codex, Gemini CLI and Qwen Code sessions
+          --sessions       Also read this user's sessions of coding agents
           --remove         Remove the tag from these runs, and from their duplicates that match
           --forget <TAG>   Remove this tag from runs whose files no longer exist
           --list           List the tags

@@ -6,11 +6,10 @@
 //! through `parentUuid`. When a user rewinds a session and sends another prompt, the lines after
 //! that point remain in the file as an abandoned branch.
 
-use std::hash::{DefaultHasher, Hash, Hasher as _};
-
 use crate::format::lines::stem;
 use crate::format::part::text;
-use crate::format::recent::{Recent, RecentSet};
+use crate::format::recent::RecentSet;
+use crate::format::tree::{Entry, Tree, hash};
 use crate::format::value::{is_text, is_true, member, micros};
 
 fields! {
@@ -26,41 +25,23 @@ fields! {
 
 /// A line may be older than the start of its session by up to this much; microseconds.
 const SLACK_MICROS: i64 = 200_000;
-/// Lines of the tree that may be visited per line of the file, on average. If each line leaves a
-/// long branch, the later branches of the file are not evaluated.
-const WALK: usize = 64;
 /// The length of a UUID as text.
 const UUID_LEN: usize = 36;
 
 /// The lines of a session file that were read so far.
 #[derive(Debug, Default)]
 pub(super) struct Lines {
-    nodes: Recent<u64, Node>,
+    tree: Tree,
     /// Hashes of the content of lines, to find repeated ones.
     seen: RecentSet<u64>,
     /// Lines that others name as their parent and that haven't been read yet.
     missing: RecentSet<u64>,
-    /// The newest line of the main conversation.
-    leaf: Option<u64>,
-    /// How many lines of each step are on the current branch.
-    alive: Recent<u32, u32>,
-    /// How many lines may still be visited.
-    walk: usize,
     /// When the program queued the first prompt of the session; microseconds.
     began: Option<i64>,
     /// A line named the session that the file is named after.
     has_own: bool,
     /// A line of this session was read. Copies come before all of them.
     is_begun: bool,
-}
-
-#[derive(Debug, Clone, Copy)]
-struct Node {
-    parent: Option<u64>,
-    step: Option<u32>,
-    is_alive: bool,
-    /// The program wrote this line itself (`isMeta`). Later commands may refer back to it.
-    is_note: bool,
 }
 
 impl Lines {
@@ -75,7 +56,7 @@ impl Lines {
         self.has_own |= named == Some(&*session);
         let ts = micros(line.timestamp);
         if line.uuid.is_none() {
-            if line.kind == Some("\"queue-operation\"") && self.nodes.is_empty() {
+            if line.kind == Some("\"queue-operation\"") && self.tree.is_empty() {
                 self.began = self.began.or(ts);
             }
             return None;
@@ -95,7 +76,7 @@ impl Lines {
     /// in a file as the program wrote it.
     pub(super) fn is_misplaced(&mut self, line: &Line<'_>) -> bool {
         let hashed = |id: Option<&str>| id.filter(|id| is_text(Some(id))).map(|id| hash(&id));
-        let known = |id: &u64| self.nodes.contains_key(id);
+        let known = |id: &u64| self.tree.contains(*id);
         let is_misplaced =
             hashed(line.uuid).is_some_and(|id| !known(&id) && self.missing.contains(&id));
         self.missing
@@ -107,7 +88,7 @@ impl Lines {
     pub(super) fn summarised(&self, line: &Line<'_>) -> Option<(u64, bool)> {
         let leaf = line.leaf.filter(|leaf| is_text(Some(leaf)))?;
         let id = hash(&leaf);
-        Some((id, self.nodes.contains_key(&id)))
+        Some((id, self.tree.contains(id)))
     }
 
     /// Returns a hash of the line's id, as [`summarised`](Self::summarised) does of the one named.
@@ -118,60 +99,21 @@ impl Lines {
     /// Adds a line that belongs to `step`. Returns the steps that it abandons (`true`) and the ones
     /// that it returns to (`false`).
     pub(super) fn add(&mut self, line: &Line<'_>, step: Option<usize>) -> Vec<(usize, bool)> {
-        // If lines share an id, the first one determines its position in the tree.
-        let Some(id) = line
-            .uuid
-            .map(|uuid| hash(&uuid))
-            .filter(|id| !self.nodes.contains_key(id))
-        else {
+        let Some(id) = line.uuid.map(|uuid| hash(&uuid)) else {
             return Vec::new();
         };
-        let step = step.and_then(|step| u32::try_from(step).ok());
         let named = line
             .parent
             .filter(|parent| is_text(Some(parent)))
             .or(line.logical);
-        let parent = named
-            .map(|parent| hash(&parent))
-            .filter(|parent| self.nodes.contains_key(parent));
-        let is_note = is_true(line.meta);
-        if let Some(step) = step {
-            self.count_alive(step, |lines| lines + 1);
-        }
-        self.walk += WALK;
-        // A sub-agent's lines in the same file form a separate tree.
-        let is_main = !is_true(line.sidechain) && line.agent.is_none();
-        let refers = |parent: &u64| self.nodes.get(parent).is_some_and(|parent| parent.is_note);
-        // A line without a known parent continues the newest line.
-        let parent = parent
-            .filter(|parent| !is_main || !refers(parent))
-            .or(self.leaf.filter(|_| is_main));
-        self.nodes.insert(
+        self.tree.add(Entry {
             id,
-            Node {
-                parent,
-                step,
-                is_alive: true,
-                is_note,
-            },
-        );
-        if !is_main {
-            return Vec::new();
-        }
-        let leaf = self.leaf.replace(id);
-        if parent == leaf {
-            Vec::new()
-        } else {
-            self.turn(leaf, parent)
-        }
-    }
-
-    /// Switches from the branch that ended in `leaf` to the one with `parent`.
-    fn turn(&mut self, leaf: Option<u64>, parent: Option<u64>) -> Vec<(usize, bool)> {
-        let mut changed = Vec::new();
-        let fork = self.mark(parent, None, true, &mut changed);
-        self.mark(leaf, fork, false, &mut changed);
-        changed
+            parent: named.map(|parent| hash(&parent)),
+            step,
+            // A sub-agent's lines in the same file form a separate tree.
+            is_aside: is_true(line.sidechain) || line.agent.is_some(),
+            is_note: is_true(line.meta),
+        })
     }
 
     /// Returns whether an earlier line has the same id and the same content. Ids aren't always
@@ -185,52 +127,6 @@ impl Lines {
         };
         !self.seen.insert(said)
     }
-
-    /// Changes how many lines of a step are on the current branch. Returns the previous number.
-    fn count_alive(&mut self, step: u32, count: impl Fn(u32) -> u32) -> u32 {
-        let before = self.alive.get(&step).copied().unwrap_or_default();
-        self.alive.insert(step, count(before));
-        before
-    }
-
-    /// Marks the lines from `at` towards the root, up to `end` or the first line that already has
-    /// the mark. Returns the line where it stopped.
-    fn mark(
-        &mut self,
-        mut at: Option<u64>,
-        end: Option<u64>,
-        is_alive: bool,
-        changed: &mut Vec<(usize, bool)>,
-    ) -> Option<u64> {
-        while let Some(id) = at.filter(|_| at != end && self.walk > 0) {
-            let Some(node) = self
-                .nodes
-                .get_mut(&id)
-                .filter(|node| node.is_alive != is_alive)
-            else {
-                break;
-            };
-            self.walk -= 1;
-            node.is_alive = is_alive;
-            at = node.parent;
-            let Some(step) = node.step else { continue };
-            let before = self.count_alive(step, |lines| {
-                if is_alive {
-                    lines + 1
-                } else {
-                    lines.saturating_sub(1)
-                }
-            });
-            // A step is on the branch if any of its lines is: each of its calls may have a separate
-            // line.
-            if let (0, true, Ok(step)) | (1, false, Ok(step)) =
-                (before, is_alive, usize::try_from(step))
-            {
-                changed.push((step, !is_alive));
-            }
-        }
-        at
-    }
 }
 
 fn is_uuid(name: &str) -> bool {
@@ -243,10 +139,4 @@ fn is_uuid(name: &str) -> bool {
         }
     };
     name.len() == UUID_LEN && name.bytes().enumerate().all(fits)
-}
-
-fn hash(what: &impl Hash) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    what.hash(&mut hasher);
-    hasher.finish()
 }

@@ -243,14 +243,17 @@ pub(crate) fn user_commands_before(view: &RunView<'_>, n: usize, most: usize) ->
     for (offset, event) in all.enumerate().filter(|(_, event)| event.stage == stage) {
         let at = events.start + offset;
         let is_too_long = event.span.len > MAX_LISTED_BYTES;
-        let words = if is_too_long {
-            String::new()
-        } else {
-            let record = view.lines.record(TraceFile::Events, event.span).ok();
-            let json = record.as_ref().and_then(|record| Json::parse(&record.text));
-            json.as_ref().and_then(prompted).unwrap_or_default()
-        };
-        let Some(ran) = UserShell::of(&words).or(is_too_long.then(UserShell::default)) else {
+        let record = (!is_too_long)
+            .then(|| view.lines.record(TraceFile::Events, event.span).ok())
+            .flatten();
+        let json = record.as_ref().and_then(|record| Json::parse(&record.text));
+        let words = json.as_ref().and_then(prompted).unwrap_or_default();
+        let ran = json
+            .as_ref()
+            .and_then(UserShell::in_record)
+            .or_else(|| UserShell::of(&words))
+            .or(is_too_long.then(UserShell::default));
+        let Some(ran) = ran else {
             continue;
         };
         // Claude Code writes the output after its command.
@@ -873,13 +876,14 @@ pub(crate) fn compactions_before<'a>(
 }
 
 /// Where a record may contain a message: the JSON pointer and its keys.
-const PLACES: [(&str, &[&str]); 6] = [
+const PLACES: [(&str, &[&str]); 7] = [
     ("", &[]),
     ("/message", &["message"]),
     ("/payload", &["payload"]),
     ("/payload/item", &["payload", "item"]),
     ("/llm_message", &["llm_message"]),
     ("/args", &["args"]),
+    ("/data", &["data"]),
 ];
 
 /// Returns the message in a record and its JSON pointer, unless the model wrote it.

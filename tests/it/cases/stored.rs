@@ -300,9 +300,9 @@ fn what_another_program_wrote_is_no_run_and_is_named() {
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, text).unwrap();
     };
-    let copilot = r#"{"type":"session.start","data":{"sessionId":"a","version":1},"id":"b","timestamp":"2026-11-25T18:05:39Z"}"#;
+    let gptme = r#"{"seq": 1, "ts": "2026-11-25T18:25:43+00:00", "type": "message_append", "payload": {"message": {}}}"#;
     for n in 0..6 {
-        write(&format!("copilot/{n}/events.jsonl"), copilot);
+        write(&format!("gptme/{n}/events.jsonl"), gptme);
     }
     write(
         "vibe/generations/1/manifest.json",
@@ -321,10 +321,7 @@ fn what_another_program_wrote_is_no_run_and_is_named() {
         (&1.into(), &"ours".into())
     );
     let files = &list["skipped_files"];
-    assert_eq!(
-        files["unsupported format (looks like a Copilot CLI session)"],
-        6
-    );
+    assert_eq!(files["unsupported format (looks like a gptme session)"], 6);
     assert_eq!(
         (&files["unknown format"], &files["empty file"]),
         (&3.into(), &1.into())
@@ -332,7 +329,7 @@ fn what_another_program_wrote_is_no_run_and_is_named() {
     assert_says(
         &board(&["list", dir]),
         &[
-            "skipped: 6 files: unsupported format (looks like a Copilot CLI session)",
+            "skipped: 6 files: unsupported format (looks like a gptme session)",
             "skipped: 1 file: empty file",
         ],
     );

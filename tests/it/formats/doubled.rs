@@ -11,7 +11,7 @@ use super::{Read, read, sample};
 /// A sample of lines, and which of them the tool may legitimately repeat.
 type Sample = (&'static str, fn(&str) -> bool);
 
-const SAMPLES: [Sample; 9] = [
+const SAMPLES: [Sample; 14] = [
     (
         "claude-code/-home-me-ledger/5f0c7a52-6d0e-4a53-9b0c-0f6f2b3f1a02.jsonl",
         |_| false,
@@ -38,6 +38,24 @@ const SAMPLES: [Sample; 9] = [
         |_| false,
     ),
     ("qwen-stream/answered.jsonl", |_| false),
+    (
+        "pi/--home-me-ledger--/2026-05-04T09-00-00-000Z_019df000-0000-7000-8000-0000000000e1.jsonl",
+        |_| false,
+    ),
+    ("pi-stream/answered.jsonl", |line| {
+        !["session", "message_end", "turn_end", "tool_execution_start"]
+            .iter()
+            .any(|kind| line.contains(&format!("{{\"type\":\"{kind}\"")))
+    }),
+    (
+        "copilot/7c1d2e3f-0000-4000-8000-0000000000f1/events.jsonl",
+        |_| false,
+    ),
+    ("copilot-stream/answered.jsonl", |_| false),
+    (
+        "kimi-code/wd_ledger_0a1b2c3d4e5f/session_4d5e6f70-0000-4000-8000-0000000000a1/agents/main/wire.jsonl",
+        |_| false,
+    ),
     ("openhands/events/events.jsonl", |_| false),
 ];
 
@@ -154,6 +172,14 @@ fn lines_out_of_their_order_are_named() {
             "qwen/subagents/7a1b2c3d-0000-4000-8000-0000000000d1/agent-general-purpose-c3.jsonl",
             1,
         ),
+        (
+            "pi/--home-me-ledger--/2026-05-04T09-00-00-000Z_019df000-0000-7000-8000-0000000000e1.jsonl",
+            8,
+        ),
+        (
+            "copilot/7c1d2e3f-0000-4000-8000-0000000000f1/events.jsonl",
+            8,
+        ),
     ];
     for (name, at) in samples {
         let from = sample("tools").join(name);
@@ -260,7 +286,7 @@ fn a_stream_that_begins_again_says_so() {
 }
 
 /// A call and its result, identified by parts of their lines.
-const PAIRS: [(&str, &str, &str); 5] = [
+const PAIRS: [(&str, &str, &str); 9] = [
     (
         "claude-code/-home-me-ledger/5f0c7a52-6d0e-4a53-9b0c-0f6f2b3f1a01.jsonl",
         "\"id\":\"toolu_01c\"",
@@ -285,6 +311,26 @@ const PAIRS: [(&str, &str, &str); 5] = [
         "qwen/chats/7a1b2c3d-0000-4000-8000-0000000000d1.jsonl",
         "\"functionCall\":{\"id\":\"c1\"",
         "\"callId\":\"c1\"",
+    ),
+    (
+        "pi/--home-me-ledger--/2026-05-04T09-00-00-000Z_019df000-0000-7000-8000-0000000000e1.jsonl",
+        "\"toolCall\",\"id\":\"toolu_b\"",
+        "\"toolCallId\":\"toolu_b\"",
+    ),
+    (
+        "pi-stream/answered.jsonl",
+        "\"message_end\",\"message\":{\"role\":\"assistant\"",
+        "\"message_end\",\"message\":{\"role\":\"toolResult\"",
+    ),
+    (
+        "copilot/7c1d2e3f-0000-4000-8000-0000000000f1/events.jsonl",
+        "\"name\":\"bash\"",
+        "complete\",\"data\":{\"toolCallId\":\"call_b\"",
+    ),
+    (
+        "kimi-code/wd_ledger_0a1b2c3d4e5f/session_4d5e6f70-0000-4000-8000-0000000000a1/agents/main/wire.jsonl",
+        "\"toolCallId\":\"call_b\",\"name\"",
+        "\"parentUuid\":\"ucall_b\"",
     ),
 ];
 

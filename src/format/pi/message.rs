@@ -1,0 +1,357 @@
+//! Reads a message of Pi, and keeps the conversation that the messages form.
+
+use super::line::{Line, project_of};
+use crate::format::conversation::Conversation;
+use crate::format::ends::{End, ends};
+use crate::format::part::{is_refusal, quoted, text};
+use crate::format::turns::Turns;
+use crate::format::value::{
+    above_zero, below, count, cut, filled, hunks, int, is_true, member, number, short, spoken,
+};
+use crate::format::{Answer, CallDraft, Draft, EventDraft, Part, Tokens};
+use crate::model::json::walk;
+use crate::model::step::NO_WORDS;
+use crate::model::{Certainty, Ended, Outcome};
+
+/// Why a reply ended, if it wasn't for a tool call.
+const ENDS: &[End] = ends! {
+    "length" => Truncated, Ended::CUT_REPLY;
+    "error" => Failed, "API error";
+    "aborted" => Cancelled, "Interrupted";
+};
+
+/// How the text of a shell command's result names the exit code.
+const EXIT: &str = "Command exited with code ";
+
+fields! {
+    pub(super) struct Message {
+        role, content, model, usage, stop = "stopReason", raw = "rawStopReason", error = "errorMessage",
+        timestamp, ms = "durationMs", call = "toolCallId", failed = "isError", details,
+    }
+    struct Block { kind = "type", text, thinking, id, name, arguments }
+    pub(super) struct Usage {
+        input, output, cached = "cacheRead", written = "cacheWrite", hour = "cacheWrite1h", reasoning, cost,
+    }
+    struct Cost { total, by_provider = "totalFromProvider" }
+}
+
+/// The conversation of a session or a stream.
+#[derive(Debug, Default)]
+pub(super) struct Dialog {
+    conversation: Conversation,
+    /// The number of the header's event, and the agent's working directory.
+    pub(super) project: Option<(usize, String)>,
+    /// The end of the turn by its last message.
+    pub(super) end: Option<Ended>,
+    ends: Turns,
+    /// The cost so far in US dollars, whether the provider recorded all of it, and whether a request
+    /// has no price.
+    cost: f64,
+    is_by_provider: Option<bool>,
+    lacks_cost: bool,
+}
+
+impl Dialog {
+    /// Takes the facts about the run from its header, the event `at`.
+    pub(super) fn begin(&mut self, at: usize, line: &Line<'_>, draft: &mut Draft<'_>) {
+        self.project = text(line.cwd).map(|project| (at, project));
+        let run = draft.run();
+        run.run_id = short(line.id);
+        run.project = short(line.cwd);
+        run.tool = Some("Pi".into());
+    }
+
+    /// Handles a message. `asked` is when the model was asked for it. Returns the new step.
+    pub(super) fn message(
+        &mut self,
+        message: &Message<'_>,
+        asked: Option<i64>,
+        mark: EventDraft<'_>,
+        draft: &mut Draft<'_>,
+    ) -> Option<usize> {
+        match text(message.role).as_deref() {
+            Some("assistant") => return self.reply(message, asked, mark, draft),
+            Some("toolResult") => self.result(message, mark, draft),
+            Some("user") => {
+                let (end, answer) = self.settled(draft);
+                self.ends
+                    .begin(self.conversation.steps(), end, answer, None);
+                self.end = None;
+                self.conversation
+                    .prompt(&spoken(message.content), &mark, draft);
+            }
+            _ => {
+                draft.event(mark);
+            }
+        }
+        None
+    }
+
+    fn reply(
+        &mut self,
+        message: &Message<'_>,
+        asked: Option<i64>,
+        mark: EventDraft<'_>,
+        draft: &mut Draft<'_>,
+    ) -> Option<usize> {
+        let part = part_of(message, None, None);
+        self.end = end_of(message);
+        let is_cut_short = matches!(message.stop, Some("\"error\"" | "\"aborted\""));
+        let has_tokens = part.tokens.and_then(Tokens::sum) > Some(0);
+        let is_empty = message
+            .content
+            .into_iter()
+            .flat_map(walk::items)
+            .next()
+            .is_none();
+        // No reply came.
+        if is_cut_short && is_empty && !has_tokens {
+            let failed = message.stop == Some("\"error\"");
+            let stage = if failed { "API error" } else { "interrupted" };
+            let at = draft.event(mark.stage(stage).failed(failed));
+            self.end = self.end.take().map(|end| end.at_event(at));
+            return None;
+        }
+        self.spent(&message.usage.map(Usage::of).unwrap_or_default());
+        let run = draft.run();
+        run.model = part.model.as_deref().map(cut).or(run.model.take());
+        let asked = asked.or(draft.latest());
+        let n = self.conversation.reply(None, asked, mark, part, draft);
+        let at = draft.newest();
+        self.end = self.end.take().map(|end| end.at_event(at));
+        Some(n)
+    }
+
+    fn result(&mut self, message: &Message<'_>, mark: EventDraft<'_>, draft: &mut Draft<'_>) {
+        self.end = None;
+        let id = text(message.call).unwrap_or_default();
+        let n = self.conversation.take(&id);
+        let step = n.and_then(|n| draft.step(n));
+        let project = self.project.as_ref();
+        let part = part_of(message, step, project.map(|(_, project)| &**project));
+        // The step is assembled from its records, so it needs the header to shorten a path.
+        let is_short =
+            !part.changes.is_empty() && part_of(message, step, None).changes != part.changes;
+        let header = project.map(|(at, _)| *at).filter(|_| is_short);
+        draft.results(n.as_slice(), mark, part);
+        if let Some((n, header)) = n.zip(header) {
+            draft.refer(n, header);
+        }
+    }
+
+    /// Handles the news that the failed request is being retried.
+    pub(super) fn retry(&mut self) {
+        self.end.take_if(|end| end.outcome == Outcome::Failed);
+    }
+
+    /// Adds the cost of a request.
+    pub(super) fn spent(&mut self, usage: &Usage<'_>) {
+        if let Some((usd, is_by_provider)) = cost(usage) {
+            self.cost += usd;
+            self.is_by_provider = Some(self.is_by_provider != Some(false) && is_by_provider);
+        } else {
+            self.lacks_cost |= tokens(usage).sum() != Some(0);
+        }
+    }
+
+    /// Returns the end and the answer. A turn without steps keeps those of the previous turn.
+    fn settled(&self, draft: &Draft<'_>) -> (Option<Ended>, Option<Box<str>>) {
+        let is_answer = |end: &Ended| end.outcome == Outcome::Completed;
+        let last = self
+            .conversation
+            .last()
+            .filter(|_| self.end.as_ref().is_some_and(is_answer));
+        let answer = last.and_then(|n| draft.said(n));
+        self.ends
+            .settle(self.end.clone(), answer, self.conversation.steps(), None)
+    }
+
+    /// Records the facts that depend on all messages.
+    pub(super) fn look(&self, draft: &mut Draft<'_>) {
+        let (ended, answer) = self.settled(draft);
+        let at = draft.latest().filter(|_| ended.is_some());
+        let run = draft.run();
+        run.ended = ended.map(Box::new);
+        run.updated_at = at;
+        run.final_result = answer;
+        run.turns = Some(self.conversation.turns());
+        run.cost_usd = Some(self.cost).filter(|cost| *cost > 0.0 && !self.lacks_cost);
+        run.cost_estimated = self.is_by_provider != Some(true);
+    }
+}
+
+/// Returns the end that a reply records, or `None` if the run continues with its calls.
+fn end_of(message: &Message<'_>) -> Option<Ended> {
+    let stop = text(message.stop)?;
+    let detail = filled(message.error)
+        .map(|words| cut(&words))
+        .unwrap_or_default();
+    if filled(message.raw).is_some_and(|raw| is_refusal(&raw)) {
+        let end = Ended::new(&stop, Ended::REFUSED, Outcome::Failed, Certainty::Recorded);
+        return Some(end.detail(detail));
+    }
+    match &*stop {
+        "toolUse" | "pending" => None,
+        "stop" => Some(Ended::answered(&stop)),
+        _ => End::of(ENDS, &stop)
+            .map(|end| end.detail(detail))
+            .or_else(|| {
+                let end = Ended::new(
+                    &stop,
+                    "Ended its turn",
+                    Outcome::Unknown,
+                    Certainty::Inferred,
+                );
+                Some(end)
+            }),
+    }
+}
+
+/// Returns the line of step `n`.
+pub(super) fn assembled(n: usize, records: &[String]) -> String {
+    let project = records.iter().find_map(|record| project_of(record));
+    let mut step = Part::default();
+    for record in records {
+        let message = member(record, "message")
+            .map(Message::of)
+            .unwrap_or_default();
+        let part = part_of(&message, Some(&step), project.as_deref());
+        step.add(part);
+    }
+    step.line(n)
+}
+
+/// Returns the part of a step that a message contains. `step` is the step so far, with the call of a
+/// result.
+fn part_of(message: &Message<'_>, step: Option<&Part>, project: Option<&str>) -> Part {
+    match text(message.role).as_deref() {
+        Some("assistant") => reply_of(message),
+        Some("toolResult") => {
+            let answer = answer_of(message);
+            let call = step
+                .into_iter()
+                .flat_map(|step| &step.calls)
+                .find(|call| call.id == answer.call);
+            let mut part = Part::default();
+            if let Some(call) = call.filter(|_| answer.status == Some("success")) {
+                changes(call, message, project, &mut part);
+            }
+            part.answers.push(answer);
+            part
+        }
+        _ => Part::default(),
+    }
+}
+
+fn reply_of(message: &Message<'_>) -> Part {
+    let usage = message.usage.map(Usage::of).unwrap_or_default();
+    let stop = text(message.stop);
+    let has_failed = stop.as_deref() == Some("error");
+    let mut part = Part {
+        model: text(message.model),
+        finish: filled(message.raw).or_else(|| stop.clone()),
+        tokens: message.usage.map(|_| tokens(&usage)),
+        cost: cost(&usage).map(|(usd, _)| usd),
+        error: filled(message.error).filter(|_| has_failed),
+        ..Part::default()
+    };
+    for block in message
+        .content
+        .into_iter()
+        .flat_map(walk::items)
+        .map(Block::of)
+    {
+        match block.kind {
+            Some("\"text\"") => part.text.extend(filled(block.text)),
+            Some("\"thinking\"") => part.thought.extend(filled(block.thinking)),
+            Some("\"toolCall\"") => part.calls.push(CallDraft {
+                id: text(block.id).unwrap_or_default(),
+                name: text(block.name).unwrap_or_default(),
+                args: block.arguments.unwrap_or("{}").to_owned(),
+            }),
+            _ => {}
+        }
+    }
+    part
+}
+
+fn answer_of(message: &Message<'_>) -> Answer {
+    let said = spoken(message.content);
+    let last = said.trim_end().lines().next_back().unwrap_or_default();
+    let exit = last.strip_prefix(EXIT).and_then(|code| code.parse().ok());
+    let status = match message.failed {
+        Some("true") if last == "Command aborted" || last == "Operation aborted" => {
+            Some("cancelled")
+        }
+        Some("true") => Some("error"),
+        Some("false") => Some("success"),
+        _ => None,
+    };
+    let bad = matches!(status, Some("error" | "cancelled"));
+    Answer {
+        call: text(message.call).unwrap_or_default(),
+        status,
+        error: bad.then(|| match &*said {
+            "" => NO_WORDS.to_owned(),
+            said => said.to_owned(),
+        }),
+        exit: exit.filter(|_| bad),
+        ms: number(message.ms),
+        output: if bad {
+            "null".to_owned()
+        } else if said.is_empty() {
+            message.content.unwrap_or("null").to_owned()
+        } else {
+            quoted(&said)
+        },
+    }
+}
+
+/// Adds the file that a successful call changed.
+fn changes(call: &CallDraft, message: &Message<'_>, project: Option<&str>, part: &mut Part) {
+    let Some(path) = filled(member(&call.args, "path")) else {
+        return;
+    };
+    let key = format!("files.{}", below(&path, project));
+    match &*call.name {
+        "write" => {
+            let content = member(&call.args, "content").map(str::to_owned);
+            part.changes.push((key, None, content));
+        }
+        "edit" => {
+            let patch = message
+                .details
+                .and_then(|details| hunks(&filled(member(details, "patch"))?));
+            part.diffs
+                .extend(patch.map(|patch| (part.changes.len(), patch)));
+            part.changes.push((key, None, None));
+        }
+        _ => {}
+    }
+}
+
+/// Converts the tokens of a request. Pi counts cached input separately from other input.
+pub(super) fn tokens(usage: &Usage<'_>) -> Tokens {
+    let (cached, written) = (count(usage.cached), count(usage.written));
+    let beside = [cached, written].into_iter().flatten();
+    Tokens {
+        input: count(usage.input).map(|input| beside.fold(input, u64::saturating_add)),
+        cached,
+        output: count(usage.output),
+        reasoning: count(usage.reasoning),
+        written,
+        written_1h: count(usage.hour),
+    }
+}
+
+/// Returns the cost of a request in US dollars, and whether the provider recorded it. Pi writes 0 for
+/// models that its price table lacks.
+fn cost(usage: &Usage<'_>) -> Option<(f64, bool)> {
+    let cost = usage.cost.map(Cost::of)?;
+    Some((above_zero(cost.total)?, is_true(cost.by_provider)))
+}
+
+/// Returns a time in microseconds, from milliseconds since the epoch.
+pub(super) fn micros_of(ms: Option<&str>) -> Option<i64> {
+    int(ms)?.checked_mul(1_000)
+}

@@ -1,0 +1,161 @@
+//! Tests sessions and streams of GitHub Copilot CLI.
+
+use super::truth::{FIELDS, compare, files, sessions};
+use super::{Read, damaged, read, sample};
+
+fn session(n: u8) -> std::path::PathBuf {
+    sample(&format!(
+        "tools/copilot/7c1d2e3f-0000-4000-8000-0000000000f{n}/events.jsonl"
+    ))
+}
+
+#[test]
+fn a_session_is_read_by_its_lines() {
+    let run = read(&session(1));
+    let row = &run.row;
+    assert_eq!(
+        (row.steps, row.steps_nested, row.errors, row.issues),
+        (6, 2, 1, (0, 0))
+    );
+    // 3,060, 3,340, 1,020, 1,230, 3,690, 3,810; the program's own total is the same.
+    assert_eq!((row.tokens, row.usage.cached), (Some(16_150), Some(10_900)));
+    assert_eq!((row.tool_calls, row.tool_errors), (Some(5), Some(1)));
+    assert_eq!(row.tools, ["view", "bash", "task", "edit"]);
+    assert_eq!(row.changed, ["files.split.py"]);
+    assert_eq!(row.cost_usd, Some(0.02));
+    assert_eq!(
+        (&*row.verdict.sentence, row.verdict.certainty.as_str()),
+        ("Answered at step 5", "recorded")
+    );
+    let manifest = run.index.manifest().get().expect("a manifest");
+    assert_eq!((manifest.turns, manifest.children), (Some(1), Some(1)));
+    assert_eq!(
+        (manifest.tool.as_deref(), manifest.project.as_deref()),
+        (Some("Copilot CLI 1.0.102"), Some("/home/me/ledger"))
+    );
+    assert!(!manifest.awaits_user, "the program exited");
+    assert_eq!(
+        row.task.as_deref(),
+        Some("Splitting 100 by 3 loses a cent.")
+    );
+    // The results are in the order in which the calls ended.
+    let results = &run.step(0)["action_results"];
+    assert_eq!(
+        (&results[0]["status"], &results[1]["status"]),
+        (&"success".into(), &"error".into())
+    );
+    assert_eq!(results[1]["returncode"], 1);
+    assert_eq!(run.step(2)["agent_id"], "checker");
+    let edit = &run.step(4)["state_diff"]["files.split.py"];
+    let diff = edit["diff"].as_str().expect("a diff");
+    assert!(diff.starts_with("@@ -1,2 +1,3 @@"), "{diff}");
+}
+
+#[test]
+fn a_reply_whose_message_was_dropped_is_a_step() {
+    let run = read(&session(2));
+    let row = &run.row;
+    // 2,064, 2,018, 2,130.
+    assert_eq!((row.steps, row.tokens), (3, Some(6_212)));
+    assert!(
+        row.verdict.sentence.starts_with("Interrupted by the user"),
+        "{}",
+        row.verdict.sentence
+    );
+    let calls = run.step(2);
+    assert_eq!(calls["action_results"].as_array().map(Vec::len), Some(0));
+}
+
+#[test]
+fn an_error_before_the_exit_is_the_end() {
+    let row = read(&session(3)).row;
+    assert!(
+        row.verdict
+            .sentence
+            .starts_with("API error after step 0: Failed to get response"),
+        "{}",
+        row.verdict.sentence
+    );
+    assert_eq!(row.verdict.certainty.as_str(), "recorded");
+    assert_eq!((row.tool_calls, row.tool_errors), (Some(1), Some(1)));
+}
+
+#[test]
+fn a_request_that_is_no_reply_is_no_step() {
+    let text = std::fs::read_to_string(session(1)).expect("the sample");
+    let request = r#"{"type":"session.usage_record","data":{"usage":{"model":"gpt-5.1","inputTokens":70,"outputTokens":7,"apiCallId":"s1","interactionType":"summary"}},"id":"f1-x","timestamp":"2026-05-04T09:00:30.000Z","parentId":"f1-001"}"#;
+    let (before, end) = text
+        .split_once("{\"type\":\"session.shutdown\"")
+        .expect("an exit");
+    let temp = tempfile::tempdir().expect("a directory");
+    let path = temp.path().join("events.jsonl");
+    let text = format!("{before}{request}\n{{\"type\":\"session.shutdown\"{end}");
+    std::fs::write(&path, text).expect("written");
+    let run = read(&path);
+    assert_eq!((run.row.steps, run.row.tokens), (6, Some(16_150)));
+    let manifest = run.index.manifest().get().expect("a manifest");
+    assert_eq!(
+        manifest.notes,
+        ["Other requests took 77 more tokens, which no step includes.".into()]
+    );
+}
+
+#[test]
+fn a_stream_records_no_tokens() {
+    let row = read(&sample("tools/copilot-stream/answered.jsonl")).row;
+    assert_eq!((row.steps, row.tokens, row.issues), (2, None, (0, 0)));
+    assert_eq!(
+        (&*row.verdict.sentence, row.verdict.certainty.as_str()),
+        ("Answered at step 1", "recorded")
+    );
+    assert_eq!(
+        row.run_id.as_deref(),
+        Some("7c1d2e3f-0000-4000-8000-0000000000f4")
+    );
+    // The program dropped a reply, so the last one may be incomplete too.
+    let cut = read(&sample("tools/copilot-stream/cut.jsonl")).row;
+    assert_eq!((cut.steps, cut.model_calls), (1, None));
+    assert_eq!(cut.verdict.outcome.as_str(), "unknown");
+}
+
+#[test]
+fn a_damaged_session_loses_only_what_is_damaged() {
+    (1..=3).for_each(|n| damaged(&session(n)));
+    damaged(&sample("tools/copilot-stream/answered.jsonl"));
+}
+
+/// A call that was running when the program was interrupted has no result.
+const KNOWN: [(&str, &str, u64, &str); 1] =
+    [("sigint-in-tool", "stopped calls", 0, "not recorded")];
+
+#[test]
+fn real_sessions_agree_with_what_is_known_of_them() {
+    let is_session = |file: &str| file.ends_with("events.jsonl");
+    compare("copilot", is_session, &FIELDS, &KNOWN);
+}
+
+#[test]
+fn real_streams_agree_with_their_sessions() {
+    for dir in sessions("copilot") {
+        let read_one = |wanted: fn(&str) -> bool| {
+            let file = files(&dir, wanted).into_iter().next()?;
+            Some(read(&file))
+        };
+        let printed = read_one(|file| file == "stream.jsonl");
+        let kept = read_one(|file| file.ends_with("events.jsonl")).expect("its session");
+        let Some(printed) = printed.filter(|run| run.row.run_id.is_some()) else {
+            continue;
+        };
+        assert_eq!(printed.row.run_id, kept.row.run_id);
+        // The output lacks dropped replies.
+        let is_cut = dir.ends_with("max-tokens");
+        let of = |run: &Read| {
+            let row = &run.row;
+            // The output doesn't name the agent's working directory.
+            let calls = (row.tool_calls, row.tool_errors, row.changed.len());
+            let end = (row.steps, row.verdict.outcome);
+            (calls, Some(end).filter(|_| !is_cut))
+        };
+        assert_eq!(of(&printed), of(&kept), "{}", dir.display());
+    }
+}

@@ -1,0 +1,193 @@
+//! Tests sessions and streams of Pi.
+
+use trace_board::trace::RunDir;
+
+use super::truth::{FIELDS, compare, files, sessions};
+use super::{Read, damaged, read, sample};
+
+const ID: &str = "019df000-0000-7000-8000-0000000000";
+
+fn session(time: &str, n: &str) -> std::path::PathBuf {
+    sample(&format!(
+        "tools/pi/--home-me-ledger--/2026-05-04T{time}-000Z_{ID}{n}.jsonl"
+    ))
+}
+
+#[test]
+fn a_session_is_read_by_its_lines() {
+    let run = read(&session("09-00-00", "e1"));
+    let row = &run.row;
+    assert_eq!(
+        (row.steps, row.errors, row.events, row.issues),
+        (4, 1, 17, (0, 0))
+    );
+    // 1,460, 1,820, 950, 960; of these 1,400 and 900 from the cache.
+    assert_eq!((row.tokens, row.usage.cached), (Some(5_190), Some(2_300)));
+    assert_eq!(row.tools, ["read", "bash", "edit", "write"]);
+    assert_eq!(row.changed, ["files.split.py", "files.NOTES.md"]);
+    assert_eq!(
+        row.verdict.sentence,
+        "Finished at step 3 (inferred from stop)"
+    );
+    // The four replies, and 0.002 for the summary, by Pi's own prices.
+    assert_eq!(row.cost_by_run_usd, Some(0.016));
+    let manifest = run.index.manifest().get().expect("a manifest");
+    assert_eq!(manifest.turns, Some(2));
+    assert_eq!(manifest.titles, ["Cents of a split".into()]);
+    assert_eq!(
+        (manifest.run_id.as_deref(), manifest.project.as_deref()),
+        (Some(&*format!("{ID}e1")), Some("/home/me/ledger"))
+    );
+    let tokens: Vec<_> = manifest.compactions.iter().map(|at| at.tokens).collect();
+    assert_eq!(tokens, [Some(1_820)]);
+    assert_eq!(
+        manifest.notes,
+        ["Summaries took 540 more tokens, which no step includes.".into()]
+    );
+    let step = run.step(0);
+    assert_eq!(step["decision"]["rationale"], "Read first.");
+    let failed = &step["action_results"][1];
+    assert_eq!(
+        (&failed["status"], &failed["returncode"]),
+        (&"error".into(), &1.into())
+    );
+    let edit = &run.step(1)["state_diff"]["files.split.py"];
+    assert!(
+        edit["diff"]
+            .as_str()
+            .expect("a patch")
+            .contains("\n+    share, rest")
+    );
+    let written = &run.step(2)["state_diff"]["files.NOTES.md"];
+    assert_eq!(written["after"], "No cent is lost.\n");
+}
+
+#[test]
+fn a_fork_counts_its_own_lines() {
+    let run = read(&session("09-10-00", "e2"));
+    let row = &run.row;
+    // The first ten entries are those of the session that it was forked from.
+    assert_eq!((row.steps, row.tokens), (1, Some(2_020)));
+    assert_eq!(row.cost_by_run_usd, Some(0.002));
+    let copied = run
+        .index
+        .manifest()
+        .get()
+        .and_then(|run| run.copied.clone());
+    let copied = copied.expect("copies");
+    assert_eq!(
+        (copied.records, copied.from.as_deref()),
+        (10, Some(&*format!("{ID}e1")))
+    );
+    assert_eq!(row.task.as_deref(), Some("Use a loop instead."));
+    assert!(
+        row.verdict
+            .sentence
+            .starts_with("API error after step 0: 500"),
+        "{}",
+        row.verdict.sentence
+    );
+    assert_eq!(row.verdict.certainty.as_str(), "recorded");
+}
+
+#[test]
+fn steps_before_a_rewind_are_abandoned() {
+    let run = read(&session("09-20-00", "e3"));
+    let left: Vec<bool> = run
+        .index
+        .steps()
+        .iter()
+        .map(|step| step.is_abandoned)
+        .collect();
+    assert_eq!(left, [true, false]);
+    assert!(
+        run.row.verdict.sentence.starts_with("Interrupted"),
+        "{}",
+        run.row.verdict.sentence
+    );
+    assert_eq!(run.step(1)["action_results"][0]["status"], "cancelled");
+    assert_eq!(
+        (run.row.tool_calls, run.row.tool_errors),
+        (Some(1), Some(0))
+    );
+}
+
+#[test]
+fn a_stream_counts_each_message_once() {
+    let run = read(&sample("tools/pi-stream/answered.jsonl"));
+    let row = &run.row;
+    // 840 and 912.
+    assert_eq!(
+        (row.steps, row.errors, row.tokens, row.issues),
+        (2, 1, Some(1_752), (0, 0))
+    );
+    assert_eq!(
+        (&*row.verdict.sentence, row.verdict.certainty.as_str()),
+        ("Answered at step 1", "recorded")
+    );
+    let cut = read(&sample("tools/pi-stream/cut.jsonl"));
+    assert_eq!(
+        (&*cut.row.verdict.sentence, cut.row.tokens),
+        ("Reply token limit reached in step 0", Some(864))
+    );
+}
+
+#[test]
+fn a_damaged_session_loses_only_what_is_damaged() {
+    damaged(&session("09-00-00", "e1"));
+    damaged(&session("09-10-00", "e2"));
+    damaged(&session("09-20-00", "e3"));
+    damaged(&sample("tools/pi-stream/answered.jsonl"));
+}
+
+/// A reply that the user stopped is in the file, with the tokens until then. A call that was running
+/// when the program was interrupted has no result.
+const KNOWN: [(&str, &str, u64, &str); 5] = [
+    ("abort-in-stream-then-goes-on", "replies", 2, "stopped"),
+    ("abort-in-stream-then-goes-on", "input", 3_001, "stopped"),
+    ("abort-in-stream-then-goes-on", "output", 7, "stopped"),
+    (
+        "abort-in-stream-then-goes-on",
+        "tokens of the run",
+        3_008,
+        "stopped",
+    ),
+    ("sigint-in-tool", "stopped calls", 0, "not recorded"),
+];
+
+#[test]
+fn real_sessions_agree_with_what_is_known_of_them() {
+    let is_session = |file: &str| file.starts_with("sessions/") && file.ends_with(".jsonl");
+    compare("pi", is_session, &FIELDS, &KNOWN);
+}
+
+#[test]
+fn real_streams_agree_with_their_sessions() {
+    for dir in sessions("pi") {
+        for stream in files(&dir, |file| file.starts_with("stream")) {
+            // A program that is driven over RPC prints no header.
+            if RunDir::of_file(&stream).expect("readable").is_none() {
+                continue;
+            }
+            let printed = read(&stream);
+            let id = printed.row.run_id.clone().expect("an id");
+            let session = files(&dir, |file| file.starts_with("sessions/"))
+                .into_iter()
+                .find(|file| file.to_string_lossy().contains(&*id))
+                .expect("its session");
+            let kept = read(&session);
+            let of = |run: &Read| {
+                let row = &run.row;
+                let calls = (row.tool_calls, row.tool_errors, row.changed.clone());
+                (
+                    row.steps,
+                    row.tokens,
+                    *row.usage,
+                    calls,
+                    row.verdict.outcome,
+                )
+            };
+            assert_eq!(of(&printed), of(&kept), "{}", stream.display());
+        }
+    }
+}
