@@ -5,6 +5,9 @@ use super::{
     qwen, swe_agent, tau2,
 };
 
+#[cfg(feature = "board")]
+use super::opencode;
+
 /// The tools whose traces are read. They are tried in this order.
 static TOOLS: &[&Tool] = &[
     &qwen::SESSION,
@@ -31,6 +34,10 @@ static TOOLS: &[&Tool] = &[
     &otlp::TRACES,
     &tau2::RESULTS,
     &tau2::SIMULATION,
+    #[cfg(feature = "board")]
+    &opencode::OPENCODE,
+    #[cfg(feature = "board")]
+    &opencode::KILO,
 ];
 
 /// Returns the tool that wrote a file with this name and beginning.
