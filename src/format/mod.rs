@@ -61,6 +61,8 @@ mod draft;
 mod ends;
 mod gemini;
 mod harbor;
+#[cfg(feature = "board")]
+mod hermes;
 mod inspect;
 mod lines;
 mod mini_swe_agent;

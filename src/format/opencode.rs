@@ -289,6 +289,7 @@ impl Session {
         run.project = short(row.directory);
         run.started_at = millis(row.created);
         run.tool = Some(cut(&format!("{}{version}", self.program)));
+        run.cost_usd = above_zero(row.cost);
         // Until the model gives one, the title is the time.
         let title = filled(row.title).filter(|title| {
             !title.starts_with("New session - ") && !title.starts_with("Child session - ")
@@ -323,6 +324,13 @@ impl Session {
                 draft.event(mark);
                 self.is_begun = data.error.is_none() && data.finish.is_none();
                 self.end = None;
+            }
+            "assistant" if data.error.is_some() && has_no_reply(&part_in(record)) => {
+                // The request failed, and there is no reply.
+                let at = draft.event(mark.failed(true));
+                let steps = self.last.map_or(0, |last| last + 1);
+                self.end = ended(&data, &Part::default(), steps).map(|end| end.at_event(at));
+                self.is_begun = false;
             }
             "assistant" => self.reply(record, &data, mark, draft),
             _ => {
@@ -523,6 +531,14 @@ fn part_in(record: &str) -> Part {
         }
     }
     part
+}
+
+/// Returns whether a message has no reply.
+fn has_no_reply(part: &Part) -> bool {
+    part.text.is_empty()
+        && part.thought.is_empty()
+        && part.calls.is_empty()
+        && part.tokens.is_none()
 }
 
 /// Returns the tokens of a reply. They're written with its completion, and are zero until then.

@@ -6,7 +6,7 @@ use super::{
 };
 
 #[cfg(feature = "board")]
-use super::opencode;
+use super::{hermes, opencode};
 
 /// The tools whose traces are read. They are tried in this order.
 static TOOLS: &[&Tool] = &[
@@ -38,6 +38,8 @@ static TOOLS: &[&Tool] = &[
     &opencode::OPENCODE,
     #[cfg(feature = "board")]
     &opencode::KILO,
+    #[cfg(feature = "board")]
+    &hermes::SESSION,
 ];
 
 /// Returns the tool that wrote a file with this name and beginning.

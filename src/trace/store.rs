@@ -452,10 +452,11 @@ impl Store {
 
     /// Returns a hash of what shows the state of each run's rows, or `None` if nothing does.
     fn marks(&self) -> io::Result<Option<HashMap<Arc<str>, u64>>> {
-        let mut known = self.rows.marks.iter();
-        let mark = known.find(|mark| self.marks.contains(mark.table));
-        // A newer version may lack a column of the query.
-        let query = mark.and_then(|mark| self.connection.prepare(mark.query).ok());
+        // Another version may lack a column of a query.
+        let marks = self.rows.marks.iter();
+        let query = marks
+            .filter(|mark| self.marks.contains(mark.table))
+            .find_map(|mark| self.connection.prepare(mark.query).ok());
         let Some(mut query) = query else {
             return Ok(None);
         };
