@@ -183,7 +183,7 @@ fields! {
     struct Cache { read, write }
     struct Time { created, completed, start, end }
     struct PartRow { created = "time_created", updated = "time_updated", data, left_out }
-    struct Piece { kind = "type", text, synthetic, ignored, tool, call = "callID", state, auto }
+    struct Piece { kind = "type", text, synthetic, ignored, tool, call = "callID", state, auto, cost }
     struct State { status, input, output, error, time, metadata }
     struct Details {
         exit, session = "sessionId", diff, filediff, files, todos, interrupted, path = "filepath",
@@ -520,7 +520,13 @@ fn part_in(record: &str) -> Part {
         tokens: data.tokens.and_then(tokens),
         ..Part::default()
     };
-    part.cost = above_zero(data.cost).filter(|_| part.tokens.is_some());
+    // Kilo adds the cost of sub-agents to that of the message.
+    let finishes = pieces(&message).filter(|(_, piece)| piece.kind == Some("\"step-finish\""));
+    let own = finishes
+        .filter_map(|(_, piece)| above_zero(piece.cost))
+        .reduce(|sum, cost| sum + cost);
+    let cost = own.or_else(|| above_zero(data.cost));
+    part.cost = cost.filter(|_| part.tokens.is_some());
     let cwd = data.path.and_then(|path| filled(Dirs::of(path).cwd));
     for (_, piece) in pieces(&message) {
         match piece.kind {
