@@ -58,7 +58,7 @@ pub(super) static SESSION: Tool = Tool {
 };
 
 static ROWS: Rows = Rows {
-    what: "Hermes store",
+    what: "a Hermes store",
     run: Table {
         name: "sessions",
         key: "session",
@@ -91,6 +91,7 @@ static ROWS: Rows = Rows {
             "archived",
         ],
         json: &["model_config"],
+        spread: "",
     },
     versions: &[
         "model",
@@ -142,6 +143,7 @@ static ROWS: Rows = Rows {
             "compacted",
         ],
         json: &["tool_calls"],
+        spread: "",
     },
     parts: None,
     beside: Some(Table {
@@ -164,6 +166,7 @@ static ROWS: Rows = Rows {
             "last_seen",
         ],
         json: &[],
+        spread: "",
     }),
     leaves_out: |_| false,
 };
@@ -207,8 +210,9 @@ struct Session {
     told: Option<Ended>,
     /// The end of the last turn, if it's over.
     end: Option<Ended>,
-    /// Whether the program told the model that its iterations are used up.
-    at_limit: Option<usize>,
+    /// The event in which the program tells the model that its iterations are used up, and the
+    /// number of steps before it.
+    at_limit: Option<(usize, usize)>,
     /// Whether the newest rows were replaced by a summary.
     is_compacted: bool,
 }
@@ -235,12 +239,12 @@ impl Reader for Session {
     fn look(&mut self, draft: &mut Draft<'_>) {
         let end = self.end.clone().or_else(|| self.told.clone());
         let at = draft.latest();
-        let used = Some(self.calls.unwrap_or_default().max(self.talk.steps() as u64));
-        let used = used.map(|used| used as f64);
+        // The summary after the limit isn't an iteration.
+        let used = self.at_limit.map_or(self.talk.steps(), |(_, steps)| steps);
+        let used = Some(used as f64);
         let run = draft.run();
-        run.limits = limit("max_iterations", self.max_iterations, "iterations", None)
+        run.limits = limit("max_iterations", self.max_iterations, "iterations", used)
             .into_iter()
-            .map(|limit| crate::model::ToolLimit { used, ..limit })
             .collect();
         run.awaits_user = end.is_some() && !self.is_child;
         run.updated_at = at.filter(|_| end.is_some());
@@ -339,7 +343,7 @@ impl Session {
     fn user(&mut self, message: &Message<'_>, mark: EventDraft<'_>, draft: &mut Draft<'_>) {
         let words = text(message.content).unwrap_or_default();
         if words.starts_with(AT_LIMIT) {
-            self.at_limit = Some(draft.event(mark.stage("limit")));
+            self.at_limit = Some((draft.event(mark.stage("limit")), self.talk.steps()));
         } else if words.starts_with(SYSTEM) || words.is_empty() {
             draft.event(mark.stage("system"));
         } else {
@@ -377,14 +381,14 @@ impl Session {
         }
         let end = match (&*finish, self.at_limit) {
             _ if has_calls => None,
-            (_, Some(at)) => Some(
+            (_, Some((at, steps))) => Some(
                 Ended::new(
                     "max_iterations",
                     "Step limit reached",
                     Outcome::Truncated,
                     Certainty::Recorded,
                 )
-                .compare(None, self.max_iterations, "iterations")
+                .compare(Some(steps as f64), self.max_iterations, "iterations")
                 .at_event(at),
             ),
             ("stop", None) => Some(Ended::answered("stop").at_event(at)),
@@ -408,7 +412,11 @@ fn part_in(record: &str) -> Part {
     part.text.extend(filled(message.content));
     part.thought
         .extend(filled(message.reasoning).or_else(|| filled(message.reasoning_content)));
-    let calls = message.calls.into_iter().flat_map(walk::items).map(Call::of);
+    let calls = message
+        .calls
+        .into_iter()
+        .flat_map(walk::items)
+        .map(Call::of);
     part.calls.extend(calls.map(|call| {
         let function = call.function.map(Function::of).unwrap_or_default();
         // The arguments are JSON text.
@@ -429,9 +437,8 @@ fn result(message: &Message<'_>, part: &mut Part) {
     let given = object.map(Given::of).unwrap_or_default();
     let exit = int(given.exit);
     let error = filled(given.error);
-    let failed = exit.is_some_and(|exit| exit != 0)
-        || error.is_some()
-        || given.success == Some("false");
+    let failed =
+        exit.is_some_and(|exit| exit != 0) || error.is_some() || given.success == Some("false");
     let output = text(given.output).filter(|_| given.exit.is_some());
     let words = match (&error, &output) {
         (Some(error), Some(output)) if !output.is_empty() => Some(format!("{error}\n{output}")),
@@ -473,7 +480,7 @@ fn object_at_start(content: &str) -> Option<&str> {
     if !content.starts_with('{') {
         return None;
     }
-    let mut values = serde_json::Deserializer::from_str(content)
-        .into_iter::<&serde_json::value::RawValue>();
+    let mut values =
+        serde_json::Deserializer::from_str(content).into_iter::<&serde_json::value::RawValue>();
     values.next()?.ok().map(|value| value.get())
 }

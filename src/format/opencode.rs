@@ -40,7 +40,7 @@ pub(super) static OPENCODE: Tool = Tool {
     },
     shape: Shape::Several(&Several {
         rows: Some(&Rows {
-            what: "OpenCode store",
+            what: "an OpenCode store",
             ..ROWS
         }),
         ..STORE
@@ -58,7 +58,7 @@ pub(super) static KILO: Tool = Tool {
     },
     shape: Shape::Several(&Several {
         rows: Some(&Rows {
-            what: "Kilo store",
+            what: "a Kilo store",
             ..ROWS
         }),
         ..STORE
@@ -80,7 +80,12 @@ fn is_store(name: &str, head: &[u8], program: &str) -> bool {
 }
 
 const STORE: Several = Several {
-    paths: &[&["session"], &["children"], &["messages", "*"], &["left_out"]],
+    paths: &[
+        &["session"],
+        &["children"],
+        &["messages", "*"],
+        &["left_out"],
+    ],
     runs: &[],
     named_by: &[],
     name: |_| None,
@@ -123,6 +128,7 @@ const ROWS: Rows = Rows {
             "time_archived",
         ],
         json: &["model", "revert"],
+        spread: "",
     },
     versions: &[
         "title",
@@ -154,6 +160,7 @@ const ROWS: Rows = Rows {
         order: "time_created, id",
         columns: &["id", "session_id", "time_created", "time_updated", "data"],
         json: &["data"],
+        spread: "data",
     },
     parts: Some(Table {
         name: "part",
@@ -162,6 +169,7 @@ const ROWS: Rows = Rows {
         order: "id",
         columns: &["id", "message_id", "time_created", "time_updated", "data"],
         json: &["data"],
+        spread: "data",
     }),
     beside: None,
     // Kilo changes it without an event.
@@ -174,16 +182,18 @@ fields! {
         updated = "time_updated", left_out,
     }
     struct Model { id }
-    struct Message { id, created = "time_created", updated = "time_updated", data, parts, left_out }
-    struct Data {
-        role, model = "modelID", agent, path, cost, tokens, time, finish, error, summary,
+    struct Message {
+        id, created = "time_created", parts, left_out, role, model = "modelID", agent, path, cost, tokens, time, finish,
+        error, summary,
     }
     struct Dirs { cwd }
     struct Usage { input, output, reasoning, cache }
     struct Cache { read, write }
     struct Time { created, completed, start, end }
-    struct PartRow { created = "time_created", updated = "time_updated", data, left_out }
-    struct Piece { kind = "type", text, synthetic, ignored, tool, call = "callID", state, auto, cost }
+    struct Piece {
+        updated = "time_updated", left_out, kind = "type", text, synthetic, ignored, tool, call = "callID", state, auto,
+        cost,
+    }
     struct State { status, input, output, error, time, metadata }
     struct Details {
         exit, session = "sessionId", diff, filediff, files, todos, interrupted, path = "filepath",
@@ -299,16 +309,13 @@ impl Session {
 
     fn message(&mut self, record: &str, draft: &mut Draft<'_>) {
         let message = Message::of(record);
-        let data = message.data.map(Data::of).unwrap_or_default();
-        let role = text(data.role).unwrap_or_default();
-        let mark = EventDraft::new(&role, newest(&message, &data));
+        let role = text(message.role).unwrap_or_default();
+        let mark = EventDraft::new(&role, newest(&message));
         let id = text(message.id);
         if id.is_some() && id == self.revert {
             self.is_reverted = true;
         }
-        if message.left_out.is_some()
-            || pieces(&message).any(|(row, _)| row.left_out.is_some() || row.data.is_none())
-        {
+        if message.left_out.is_some() || pieces(&message).any(|piece| piece.left_out.is_some()) {
             draft.issue(
                 IssueKind::TooLong,
                 "the message has values that are too large to be read",
@@ -319,20 +326,20 @@ impl Session {
             "assistant" if self.is_shell => {
                 draft.event(mark.stage(USER_SHELL));
             }
-            "assistant" if is_true(data.summary) => {
-                let mark = mark.stage("summary").failed(data.error.is_some());
+            "assistant" if is_true(message.summary) => {
+                let mark = mark.stage("summary").failed(message.error.is_some());
                 draft.event(mark);
-                self.is_begun = data.error.is_none() && data.finish.is_none();
+                self.is_begun = message.error.is_none() && message.finish.is_none();
                 self.end = None;
             }
-            "assistant" if data.error.is_some() && has_no_reply(&part_in(record)) => {
+            "assistant" if message.error.is_some() && has_no_reply(&part_in(record)) => {
                 // The request failed, and there is no reply.
                 let at = draft.event(mark.failed(true));
                 let steps = self.last.map_or(0, |last| last + 1);
-                self.end = ended(&data, &Part::default(), steps).map(|end| end.at_event(at));
+                self.end = ended(&message, &Part::default(), steps).map(|end| end.at_event(at));
                 self.is_begun = false;
             }
-            "assistant" => self.reply(record, &data, mark, draft),
+            "assistant" => self.reply(record, &message, mark, draft),
             _ => {
                 draft.event(mark);
             }
@@ -342,21 +349,19 @@ impl Session {
     /// Handles a prompt, or what the program writes in its place.
     fn user(&mut self, message: &Message<'_>, mark: EventDraft<'_>, draft: &mut Draft<'_>) {
         let said: Vec<String> = pieces(message)
-            .filter(|(_, piece)| piece.kind == Some("\"text\"") && !is_true(piece.ignored))
-            .filter(|(_, piece)| !is_true(piece.synthetic))
-            .filter_map(|(_, piece)| filled(piece.text))
+            .filter(|piece| piece.kind == Some("\"text\"") && !is_true(piece.ignored))
+            .filter(|piece| !is_true(piece.synthetic))
+            .filter_map(|piece| filled(piece.text))
             .collect();
-        let is_ran = |(_, piece): (PartRow<'_>, Piece<'_>)| {
-            is_true(piece.synthetic) && text(piece.text).as_deref() == Some(RAN)
-        };
+        let is_ran =
+            |piece: Piece<'_>| is_true(piece.synthetic) && text(piece.text).as_deref() == Some(RAN);
         self.is_shell = said.is_empty() && pieces(message).any(is_ran);
         if self.is_shell {
             draft.event(mark.stage(USER_SHELL));
             return;
         }
-        let compaction =
-            pieces(message).find(|(_, piece)| piece.kind == Some("\"compaction\""));
-        if let Some((_, piece)) = compaction {
+        let compaction = pieces(message).find(|piece| piece.kind == Some("\"compaction\""));
+        if let Some(piece) = compaction {
             let event = draft.event(mark.stage("compaction"));
             let trigger = match piece.auto {
                 Some("true") => "auto",
@@ -388,13 +393,13 @@ impl Session {
     fn reply(
         &mut self,
         record: &str,
-        data: &Data<'_>,
+        message: &Message<'_>,
         mark: EventDraft<'_>,
         draft: &mut Draft<'_>,
     ) {
         let part = part_in(record);
-        let time = data.time.map(Time::of).unwrap_or_default();
-        let failed = data.error.is_some() || part.has_failed();
+        let time = message.time.map(Time::of).unwrap_or_default();
+        let failed = message.error.is_some() || part.has_failed();
         let n = draft.reply(
             None,
             millis(time.created),
@@ -408,23 +413,22 @@ impl Session {
         self.close(draft);
         self.last = Some(n);
         draft.name_model(&part);
-        let message = Message::of(record);
-        let children = pieces(&message)
-            .filter_map(|(_, piece)| State::of(piece.state?).metadata)
+        let children = pieces(message)
+            .filter_map(|piece| State::of(piece.state?).metadata)
             .filter_map(|metadata| filled(Details::of(metadata).session));
         self.children.extend(children.map(Box::from));
         if self.is_reverted {
             draft.leave(n, true);
         }
-        self.is_begun = time.completed.is_none() && data.error.is_none();
-        self.end = ended(data, &part, n).map(|end| end.at_event(at));
+        self.is_begun = time.completed.is_none() && message.error.is_none();
+        self.end = ended(message, &part, n).map(|end| end.at_event(at));
         draft.part(n, part);
     }
 }
 
 /// Returns the end of the turn that this reply completes, if it does.
-fn ended(data: &Data<'_>, part: &Part, n: usize) -> Option<Ended> {
-    if let Some(error) = data.error.map(Failure::of) {
+fn ended(message: &Message<'_>, part: &Part, n: usize) -> Option<Ended> {
+    if let Some(error) = message.error.map(Failure::of) {
         let name = filled(error.name).unwrap_or_else(|| "error".to_owned());
         let end = End::of(ENDS, &name)?;
         let words = failure(&error).filter(|_| end.outcome != Outcome::Cancelled);
@@ -433,7 +437,7 @@ fn ended(data: &Data<'_>, part: &Part, n: usize) -> Option<Ended> {
             None => end,
         });
     }
-    let finish = filled(data.finish)?;
+    let finish = filled(message.finish)?;
     match &*finish {
         "stop" => Some(Ended::answered(&finish)),
         "length" => Some(Ended::cut_reply(&finish)),
@@ -484,22 +488,21 @@ fn millis(value: Option<&str>) -> Option<i64> {
         .map(|millis| (millis * 1e3) as i64)
 }
 
-/// Returns the parts of a message, each with its row.
-fn pieces<'a>(message: &Message<'a>) -> impl Iterator<Item = (PartRow<'a>, Piece<'a>)> {
-    let rows = message.parts.into_iter().flat_map(walk::items);
-    rows.map(PartRow::of)
-        .map(|row| (row, row.data.map(Piece::of).unwrap_or_default()))
+/// Returns the parts of a message.
+fn pieces<'a>(message: &Message<'a>) -> impl Iterator<Item = Piece<'a>> {
+    let parts = message.parts.into_iter().flat_map(walk::items);
+    parts.map(Piece::of)
 }
 
 /// Returns the time of a message's completion, or of the newest of its parts.
-fn newest(message: &Message<'_>, data: &Data<'_>) -> Option<i64> {
-    let time = data.time.map(Time::of).unwrap_or_default();
+fn newest(message: &Message<'_>) -> Option<i64> {
+    let time = message.time.map(Time::of).unwrap_or_default();
     let created = millis(time.created).or_else(|| millis(message.created));
-    if data.role != Some("\"assistant\"") {
+    if message.role != Some("\"assistant\"") {
         return created;
     }
     let parts = pieces(message)
-        .filter_map(|(row, _)| millis(row.updated))
+        .filter_map(|piece| millis(piece.updated))
         .max();
     millis(time.completed).or(created.max(parts))
 }
@@ -507,28 +510,27 @@ fn newest(message: &Message<'_>, data: &Data<'_>) -> Option<i64> {
 /// Returns the step that a message contains.
 fn part_in(record: &str) -> Part {
     let message = Message::of(record);
-    let data = message.data.map(Data::of).unwrap_or_default();
     let mut part = Part {
         whole: true,
-        model: filled(data.model),
-        agent: filled(data.agent),
-        finish: filled(data.finish),
-        error: data.error.and_then(|error| {
+        model: filled(message.model),
+        agent: filled(message.agent),
+        finish: filled(message.finish),
+        error: message.error.and_then(|error| {
             let error = Failure::of(error);
             failure(&error).or_else(|| filled(error.name))
         }),
-        tokens: data.tokens.and_then(tokens),
+        tokens: message.tokens.and_then(tokens),
         ..Part::default()
     };
     // Kilo adds the cost of sub-agents to that of the message.
-    let finishes = pieces(&message).filter(|(_, piece)| piece.kind == Some("\"step-finish\""));
+    let finishes = pieces(&message).filter(|piece| piece.kind == Some("\"step-finish\""));
     let own = finishes
-        .filter_map(|(_, piece)| above_zero(piece.cost))
+        .filter_map(|piece| above_zero(piece.cost))
         .reduce(|sum, cost| sum + cost);
-    let cost = own.or_else(|| above_zero(data.cost));
+    let cost = own.or_else(|| above_zero(message.cost));
     part.cost = cost.filter(|_| part.tokens.is_some());
-    let cwd = data.path.and_then(|path| filled(Dirs::of(path).cwd));
-    for (_, piece) in pieces(&message) {
+    let cwd = message.path.and_then(|path| filled(Dirs::of(path).cwd));
+    for piece in pieces(&message) {
         match piece.kind {
             Some("\"text\"") if !is_true(piece.ignored) => part.text.extend(filled(piece.text)),
             Some("\"reasoning\"") => part.thought.extend(filled(piece.text)),
@@ -663,7 +665,10 @@ fn changes(details: &Details<'_>, cwd: Option<&str>, part: &mut Part) {
     if !files.is_empty() {
         for file in files {
             let path = filled(file.relative).or_else(|| filled(file.path));
-            change(path.or_else(|| filled(file.file)), filled(file.diff.or(file.patch)));
+            change(
+                path.or_else(|| filled(file.file)),
+                filled(file.diff.or(file.patch)),
+            );
         }
     } else if let Some(file) = details.filediff.map(Changed::of) {
         change(

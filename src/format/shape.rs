@@ -115,7 +115,7 @@ pub struct Several {
 /// `children` and further rows, then its `messages`, each with its `parts`.
 #[derive(Debug)]
 pub struct Rows {
-    /// The noun for the database: "OpenCode store".
+    /// The noun for the database, with its article: "an OpenCode store".
     pub what: &'static str,
     /// The rows of the runs, with a column `id`, and its name in the document.
     pub run: Table,
@@ -155,6 +155,8 @@ pub struct Table {
     pub columns: &'static [&'static str],
     /// Those of them that contain JSON.
     pub json: &'static [&'static str],
+    /// The one of these whose members become members of the row. Empty if there is none.
+    pub spread: &'static str,
 }
 
 /// A query for the state of each run's rows.

@@ -37,10 +37,6 @@ pub(super) fn list(
     Err(io::ErrorKind::Unsupported.into())
 }
 
-pub(super) fn document(
-    _: &Place,
-    _: &'static Rows,
-    _: &str,
-) -> io::Result<Box<dyn Read + Send>> {
+pub(super) fn document(_: &Place, _: &'static Rows, _: &str) -> io::Result<Box<dyn Read + Send>> {
     Err(io::ErrorKind::Unsupported.into())
 }

@@ -46,6 +46,8 @@ const LIST_TIME: Duration = Duration::from_secs(20);
 const RECORD_TIME: Duration = Duration::from_secs(5);
 /// How many thousand operations SQLite may make to read a schema. That of a large tool takes four.
 const SCHEMA_OPS: u64 = 400;
+/// A document isn't read beyond this many bytes.
+const MAX_DOCUMENT_BYTES: u64 = 1 << 30;
 /// How often a database is read again if it changes meanwhile.
 const TRIES: usize = 4;
 /// A document of at most this many bytes is read again as a whole if the database changes
@@ -137,8 +139,8 @@ impl State {
             Ok((Kind::File, _)) => {
                 let (file, _) = dir.file(&beside(&place.name, "-wal"))?;
                 let mut log = [0; LOG_HEADER_BYTES];
-                file.read_at(&mut log, 0)?;
-                Some(log)
+                // An empty one has no rows.
+                (file.read_at(&mut log, 0)? > 0).then_some(log)
             }
             Ok(_) => return Err(refused("its -wal is not a regular file")),
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
@@ -328,13 +330,9 @@ impl Store {
         let run = &self.rows.run;
         let has = |table: &Table, column: &str| self.has(table, column);
         let messages = &self.rows.messages;
-        let missing = [
-            (run, "id"),
-            (messages, "id"),
-            (messages, messages.of),
-        ]
-        .into_iter()
-        .find(|(table, column)| !has(table, column));
+        let missing = [(run, "id"), (messages, "id"), (messages, messages.of)]
+            .into_iter()
+            .find(|(table, column)| !has(table, column));
         let Some((table, column)) = missing else {
             return Ok(());
         };
@@ -351,8 +349,8 @@ impl Store {
             let what = self.rows.what;
             let name = table.name;
             match self.columns.get(name).is_none_or(Vec::is_empty) {
-                true => format!("it isn't an {what}: it has no table {name}"),
-                false => format!("it isn't an {what}: table {name} has no column {column}"),
+                true => format!("it isn't {what}: it has no table {name}"),
+                false => format!("it isn't {what}: table {name} has no column {column}"),
             }
         };
         Err(io::Error::new(io::ErrorKind::InvalidData, what))
@@ -568,7 +566,13 @@ impl Store {
         let mut left_out = Vec::new();
         let mut is_first = true;
         out.push(b'{');
-        for (at, column) in self.columns.get(table.name).into_iter().flatten().enumerate() {
+        for (at, column) in self
+            .columns
+            .get(table.name)
+            .into_iter()
+            .flatten()
+            .enumerate()
+        {
             let size = row.get::<_, i64>(2 * at + 1).unwrap_or_default();
             let value = row.get_ref(2 * at).unwrap_or(ValueRef::Null);
             let is_large = size > MAX_VALUE_BYTES as i64
@@ -577,11 +581,11 @@ impl Store {
                 left_out.push(*column);
                 continue;
             }
-            let is_json = table.json.contains(column);
+            let holds_json = table.json.contains(column);
             let text = match value {
-                ValueRef::Text(bytes) if is_json => match std::str::from_utf8(bytes) {
+                ValueRef::Text(bytes) if holds_json => match std::str::from_utf8(bytes) {
                     Ok(text) if (self.rows.leaves_out)(text) => return true,
-                    Ok(text) if is_nestable(text) => text.to_owned(),
+                    Ok(text) if is_json(text) => text.to_owned(),
                     _ => quoted(&String::from_utf8_lossy(bytes)),
                 },
                 ValueRef::Text(bytes) => quoted(&String::from_utf8_lossy(bytes)),
@@ -592,6 +596,18 @@ impl Store {
                 }
                 ValueRef::Null | ValueRef::Real(_) | ValueRef::Blob(_) => continue,
             };
+            let members = text
+                .trim()
+                .strip_prefix('{')
+                .and_then(|text| text.strip_suffix('}'))
+                .filter(|_| table.spread == *column);
+            if let Some(members) = members {
+                if !members.trim().is_empty() {
+                    separate(&mut is_first, out);
+                    out.extend_from_slice(members.as_bytes());
+                }
+                continue;
+            }
             separate(&mut is_first, out);
             out.extend_from_slice(format!("{}:", quoted(column)).as_bytes());
             out.extend_from_slice(text.as_bytes());
@@ -647,9 +663,7 @@ impl Store {
             .columns
             .get(table.name)
             .and_then(|known| known.iter().position(|column| *column == "id"));
-        let id = at
-            .and_then(|at| row.get_ref(2 * at).ok())
-            .and_then(id_of);
+        let id = at.and_then(|at| row.get_ref(2 * at).ok()).and_then(id_of);
         if let Some((table, id)) = self.rows.parts.as_ref().zip(id) {
             out.extend_from_slice(format!(",{}:[", quoted(table.key)).as_bytes());
             self.rows_of(table, &id, MAX_PARTS, out)?;
@@ -666,7 +680,12 @@ impl Store {
 /// Fails if it isn't a database of this kind, or can't be read now.
 pub(super) fn list(place: &Place, rows: &'static Rows, most: usize) -> io::Result<RunRows> {
     let mut failure = None;
+    let begun = Instant::now();
     for _ in 0..TRIES {
+        // A damaged one takes as long each time.
+        if failure.is_some() && begun.elapsed() > RECORD_TIME {
+            break;
+        }
         let found = Store::open(place, rows).and_then(|store| {
             let found = store.list(most);
             Ok((store.is_still()?, found?))
@@ -691,7 +710,11 @@ pub(super) fn document(
     id: &str,
 ) -> io::Result<Box<dyn Read + Send>> {
     let mut failure = None;
+    let begun = Instant::now();
     for _ in 0..TRIES {
+        if failure.is_some() && begun.elapsed() > RECORD_TIME {
+            break;
+        }
         let read = || -> io::Result<(bool, Document)> {
             let store = Store::open(place, rows)?;
             let mut document = Document::new(store, id)?;
@@ -728,6 +751,8 @@ struct Document {
     ready: Vec<u8>,
     /// How many of the ready bytes were read.
     taken: usize,
+    /// The bytes before the ready ones.
+    before: u64,
 }
 
 impl Document {
@@ -742,12 +767,17 @@ impl Document {
             is_over: false,
             ready,
             taken: 0,
+            before: 0,
         })
     }
 
     /// Reads the next message. The text ends only if it's from one state of the database.
     fn step(&mut self) -> io::Result<()> {
         let mut is_first = !std::mem::replace(&mut self.is_begun, true);
+        if self.before.saturating_add(self.ready.len() as u64) > MAX_DOCUMENT_BYTES {
+            self.is_cut |= !self.rest.is_empty();
+            self.rest.clear();
+        }
         if let Some(rowid) = self.rest.pop_front() {
             separate(&mut is_first, &mut self.ready);
             return self.store.message(rowid, &mut self.ready);
@@ -768,6 +798,7 @@ impl Document {
 impl Read for Document {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         if self.taken == self.ready.len() {
+            self.before += self.ready.len() as u64;
             (self.taken, self.ready) = (0, Vec::new());
             while self.ready.len() < buffer.len() && !self.is_over {
                 self.step()?;
@@ -820,9 +851,9 @@ fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }
 
-/// Returns whether a text is JSON that may be a value in a document. The parser limits the depth.
-fn is_nestable(text: &str) -> bool {
-    text.starts_with(['{', '[', '"']) && Json::is_json(text) && Json::is_json(&format!("[[[[[[[[[[{text}]]]]]]]]]]"))
+/// Returns whether a text is JSON and not just a word or a number.
+fn is_json(text: &str) -> bool {
+    text.starts_with(['{', '[', '"']) && Json::is_json(text)
 }
 
 /// Returns an id, if it can be part of a run's name.

@@ -31,6 +31,7 @@ mod openhands_exported;
 mod otlp;
 mod qwen;
 mod sent;
+mod stores;
 mod swe_agent;
 mod tau2;
 mod truth;
