@@ -63,7 +63,7 @@ static ROWS: Rows = Rows {
         name: "sessions",
         key: "session",
         of: "",
-        order: "",
+        order: &[],
         columns: &[
             "id",
             "source",
@@ -125,7 +125,7 @@ static ROWS: Rows = Rows {
         name: "messages",
         key: "messages",
         of: "session_id",
-        order: "id",
+        order: &["id"],
         columns: &[
             "id",
             "session_id",
@@ -150,7 +150,7 @@ static ROWS: Rows = Rows {
         name: "session_model_usage",
         key: "usage",
         of: "session_id",
-        order: "model",
+        order: &["model"],
         columns: &[
             "model",
             "task",

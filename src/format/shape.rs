@@ -150,7 +150,7 @@ pub struct Table {
     /// The column that names the row to which its rows belong. Empty for rows of their own.
     pub of: &'static str,
     /// The columns by which its rows are sorted.
-    pub order: &'static str,
+    pub order: &'static [&'static str],
     /// The columns that are read, if they exist.
     pub columns: &'static [&'static str],
     /// Those of them that contain JSON.

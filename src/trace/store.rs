@@ -19,6 +19,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
+use rusqlite::config::DbConfig;
 use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
 use rusqlite::limits::Limit;
 use rusqlite::types::ValueRef;
@@ -53,6 +54,8 @@ const TRIES: usize = 4;
 /// A document of at most this many bytes is read again as a whole if the database changes
 /// meanwhile.
 const AT_ONCE_BYTES: usize = 4 << 20;
+/// How a database begins.
+const SQLITE: &[u8] = b"SQLite format 3\0";
 /// The size of a database's header, and that of its write-ahead log.
 const HEADER_BYTES: usize = 100;
 const LOG_HEADER_BYTES: usize = 32;
@@ -134,7 +137,10 @@ impl State {
         let dir = Dir::open(&place.root, &place.below)?;
         let (file, database) = dir.file(&place.name)?;
         let mut header = [0; HEADER_BYTES];
-        file.read_at(&mut header, 0)?;
+        // SQLite would delete the log of an empty file.
+        if file.read_at(&mut header, 0)? < HEADER_BYTES || !header.starts_with(SQLITE) {
+            return Err(damaged("it has no header"));
+        }
         let log = match dir.look(&beside(&place.name, "-wal")) {
             Ok((Kind::File, _)) => {
                 let (file, _) = dir.file(&beside(&place.name, "-wal"))?;
@@ -147,12 +153,7 @@ impl State {
             Err(error) => return Err(error),
         };
         // A program is changing pages, or was killed while it did.
-        let is_begun = |(kind, stamp): (Kind, Stamp)| kind != Kind::File || stamp.size > 0;
-        if log.is_none()
-            && dir
-                .look(&beside(&place.name, "-journal"))
-                .is_ok_and(is_begun)
-        {
+        if log.is_none() && has_journal(&dir, &place.name)? {
             return Err(busy("a program is writing to it"));
         }
         let (_, whole) = stamp(&dir, &place.name)?;
@@ -175,6 +176,26 @@ impl State {
         let log = self.log.is_none() || self.log == now.log;
         self.database == now.database && self.header == now.header && log
     }
+}
+
+/// Returns whether there is a rollback journal. A program that keeps the file clears its beginning.
+fn has_journal(dir: &Dir, name: &OsStr) -> io::Result<bool> {
+    let name = beside(name, "-journal");
+    match dir.look(&name) {
+        Ok((Kind::File, _)) => {
+            let mut first = [0];
+            let read = dir.file(&name)?.0.read_at(&mut first, 0)?;
+            Ok(read > 0 && first != [0])
+        }
+        Ok(_) => Err(refused("its -journal is not a regular file")),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+fn damaged(why: &str) -> io::Error {
+    let what = format!("the database is damaged: {why}");
+    io::Error::new(io::ErrorKind::InvalidData, what)
 }
 
 fn busy(why: &str) -> io::Error {
@@ -221,6 +242,11 @@ impl Store {
             | OpenFlags::SQLITE_OPEN_NOFOLLOW;
         let mut connection =
             Connection::open_with_flags(format!("file:{path}?{how}"), flags).map_err(failed)?;
+        // Without locks, SQLite takes this connection for the only one when it's closed. It would then
+        // move all rows to the database, and delete a log without any.
+        connection
+            .set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)
+            .map_err(failed)?;
         let (until, left) = (
             Arc::new(AtomicU64::new(0)),
             Arc::new(AtomicU64::new(SCHEMA_OPS)),
@@ -307,17 +333,18 @@ impl Store {
     fn learn(&mut self) -> io::Result<()> {
         let mut columns = HashMap::new();
         for table in self.tables() {
+            if !self.is_table(table.name)? {
+                continue;
+            }
             let mut known: Vec<&'static str> = Vec::new();
-            if self.is_table(table.name)? {
-                let mut query = self
-                    .connection
-                    .prepare("SELECT name FROM pragma_table_info(?1)")
-                    .map_err(failed)?;
-                let mut found = query.query([table.name]).map_err(failed)?;
-                while let Some(row) = found.next().map_err(failed)? {
-                    let name = row.get_ref(0).ok().and_then(|name| name.as_str().ok());
-                    known.extend(table.columns.iter().filter(|known| Some(**known) == name));
-                }
+            let mut query = self
+                .connection
+                .prepare("SELECT name FROM pragma_table_info(?1)")
+                .map_err(failed)?;
+            let mut found = query.query([table.name]).map_err(failed)?;
+            while let Some(row) = found.next().map_err(failed)? {
+                let name = row.get_ref(0).ok().and_then(|name| name.as_str().ok());
+                known.extend(table.columns.iter().filter(|known| Some(**known) == name));
             }
             columns.insert(table.name, known);
         }
@@ -336,9 +363,7 @@ impl Store {
         let Some((table, column)) = missing else {
             return Ok(());
         };
-        let what = if self.columns.values().all(Vec::is_empty)
-            && self.state.wants_log()
-            && self.state.log.is_none()
+        let what = if self.columns.is_empty() && self.state.wants_log() && self.state.log.is_none()
         {
             let log = beside(&self.place.name, "-wal");
             format!(
@@ -348,9 +373,9 @@ impl Store {
         } else {
             let what = self.rows.what;
             let name = table.name;
-            match self.columns.get(name).is_none_or(Vec::is_empty) {
-                true => format!("it isn't {what}: it has no table {name}"),
-                false => format!("it isn't {what}: table {name} has no column {column}"),
+            match self.columns.contains_key(name) {
+                false => format!("it isn't {what}: it has no table {name}"),
+                true => format!("it isn't {what}: table {name} has no column {column}"),
             }
         };
         Err(io::Error::new(io::ErrorKind::InvalidData, what))
@@ -387,6 +412,16 @@ impl Store {
             })
             .collect();
         format!("SELECT {} FROM {}", columns.join(", "), table.name)
+    }
+
+    /// Returns the part of a query that sorts the rows of `table` by the columns that exist.
+    fn order(&self, table: &Table) -> String {
+        let columns = table.order.iter().copied();
+        let columns: Vec<&str> = columns.filter(|column| self.has(table, column)).collect();
+        match columns.is_empty() {
+            true => String::new(),
+            false => format!("ORDER BY {}", columns.join(", ")),
+        }
     }
 
     /// Lists the runs, at most `most`.
@@ -525,14 +560,11 @@ impl Store {
         if !self.has(table, table.of) {
             return Ok(());
         }
-        let order = match table.order.is_empty() {
-            true => String::new(),
-            false => format!("ORDER BY {}", table.order),
-        };
         let query = format!(
-            "{} WHERE {} = ?1 {order} LIMIT {}",
+            "{} WHERE {} = ?1 {} LIMIT {}",
             self.select(table),
             table.of,
+            self.order(table),
             most + 1
         );
         let begun = out.len();
@@ -625,10 +657,10 @@ impl Store {
         self.allow(LIST_TIME, u64::MAX);
         let table = &self.rows.messages;
         let query = format!(
-            "SELECT rowid FROM {} WHERE {} = ?1 ORDER BY {} LIMIT {}",
+            "SELECT rowid FROM {} WHERE {} = ?1 {} LIMIT {}",
             table.name,
             table.of,
-            table.order,
+            self.order(table),
             MAX_MESSAGES + 1
         );
         let mut query = self.connection.prepare(&query).map_err(failed)?;
@@ -815,10 +847,9 @@ impl Read for Document {
 fn failed(error: rusqlite::Error) -> io::Error {
     let code = error.sqlite_error_code();
     let (kind, what) = match code {
-        Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => (
-            io::ErrorKind::InvalidData,
-            format!("the database is damaged: {error}"),
-        ),
+        Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
+            return damaged(&error.to_string());
+        }
         Some(ErrorCode::OperationInterrupted) => (
             io::ErrorKind::InvalidData,
             "reading the database takes too long".to_owned(),

@@ -89,11 +89,8 @@ fn a_session_with_a_sub_agent_and_a_compaction() {
     );
     assert_eq!((row.tool_calls, row.tool_errors), (Some(5), Some(2)));
     assert_eq!(
-        (row.task.as_deref(), row.title.as_deref()),
-        (
-            Some("The total is wrong, fix it."),
-            Some("Ledger total fix")
-        )
+        (row.task.as_deref(), row.title()),
+        (Some("The total is wrong, fix it."), "Ledger total fix")
     );
     assert_eq!(row.project.as_deref(), Some("/home/me/ledger"));
     assert_eq!(
@@ -127,7 +124,7 @@ fn a_killed_session_has_no_end_and_no_tokens() {
         (1, None, Some(1))
     );
     assert_eq!(&*run.row.verdict.sentence, "No end recorded after step 0");
-    assert_eq!(run.row.title, None, "the title is only the time");
+    assert_eq!(run.row.title(), "Build it.", "its own is only the time");
     let run = read(&sample("tools/opencode/opencode.db/ses_stop0001"));
     assert_eq!(
         (
@@ -227,6 +224,11 @@ fn reading_changes_no_byte_and_blocks_no_writer() {
             .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0))
             .expect("done");
         assert_eq!(busy, 0);
+        // Its log is empty now, and the program still writes to it.
+        let before = hashes(temp.path());
+        assert!(before.contains_key(&temp.path().join("opencode.db-wal")));
+        assert_eq!(read_all(temp.path()).0.len(), 4);
+        assert_eq!(hashes(temp.path()), before, "an empty log stays");
     }
     drop(writer);
     assert!(!temp.path().join("opencode.db-wal").exists());
@@ -338,7 +340,7 @@ fn values_and_lists_that_are_too_large_are_left_out() {
     assert_eq!(skipped, [""; 0]);
     assert_eq!(names(&steps), [("opencode.db/a", 2)]);
     let run = read(&temp.path().join("opencode.db/a"));
-    assert_eq!(run.row.issues, (2, 0), "one for each message");
+    assert_eq!(run.row.issues, (2, 2), "one for each message");
 }
 
 #[test]
