@@ -366,8 +366,9 @@ fn damaged_databases_are_read_as_far_as_possible() {
         for cut in (0..whole.len()).step_by(stride) {
             let (steps, skipped) = look(&whole[..cut]);
             assert!(steps <= all);
-            // A file without a header isn't known as a database.
-            let is_told = !skipped.is_empty() || cut < 16 || steps == all || steps > 0;
+            // A file without a header isn't known as a database. A log that ends early is an older
+            // state, in which there may be no session yet.
+            let is_told = !skipped.is_empty() || cut < 16 || steps > 0 || name.ends_with("-wal");
             assert!(is_told, "{name} cut at {cut}");
         }
         for (at, byte) in (0..whole.len())
