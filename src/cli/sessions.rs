@@ -1,5 +1,5 @@
-//! Finds the sessions of common coding agents: directories in the user's home, some of which a
-//! variable can move. Only checks whether they exist, and opens no files in them.
+//! Finds the sessions of common coding agents: directories and databases in the user's home, some of
+//! which a variable can move. Only checks whether they exist, and opens no files in them.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -27,7 +27,22 @@ const TOOLS: [(&str, &str, &str, &str); 9] = [
     ("Kimi Code", "KIMI_CODE_HOME", ".kimi-code", "sessions"),
 ];
 
-/// Returns the directories that exist.
+/// The tools that keep their sessions in a database: as above, with the path of the database.
+const STORES: [(&str, &str, &str, &str); 3] = [
+    (
+        "OpenCode",
+        "XDG_DATA_HOME",
+        ".local/share",
+        "opencode/opencode.db",
+    ),
+    ("Kilo", "XDG_DATA_HOME", ".local/share", "kilo/kilo.db"),
+    ("Hermes", "HERMES_HOME", ".hermes", "state.db"),
+];
+/// The variable for the path of OpenCode's database. A relative path is in the directory of the
+/// default one.
+const OPENCODE_DB: &str = "OPENCODE_DB";
+
+/// Returns the directories and databases that exist.
 pub(super) fn places() -> Vec<Elsewhere> {
     among(|name| std::env::var_os(name).filter(|value| !value.is_empty()))
 }
@@ -45,13 +60,27 @@ fn among(var: impl Fn(&str) -> Option<OsString>) -> Vec<Elsewhere> {
         if !sessions.is_empty() {
             dir.push(sessions);
         }
-        dir.is_dir().then_some(Elsewhere { tool, dir })
+        Some(Elsewhere { tool, dir })
     };
-    TOOLS.into_iter().filter_map(place).collect()
+    let folders = TOOLS.into_iter().filter_map(place);
+    let stores = STORES.into_iter().filter_map(place).map(|mut store| {
+        if store.tool == "OpenCode"
+            && let Some(named) = var(OPENCODE_DB)
+        {
+            store.dir.set_file_name(named);
+        }
+        store
+    });
+    folders
+        .filter(|place| place.dir.is_dir())
+        .chain(stores.filter(|place| place.dir.is_file()))
+        .collect()
 }
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
 
     #[test]
@@ -86,5 +115,40 @@ mod tests {
         ];
         assert_eq!(named, expected);
         assert_eq!(among(|_| None), []);
+    }
+
+    #[test]
+    fn databases_are_named_and_variables_move_them() {
+        let home = tempfile::tempdir().unwrap();
+        let files = [
+            home.path().join(".local/share/opencode/opencode.db"),
+            home.path().join(".local/share/kilo/kilo.db"),
+            home.path().join(".hermes/state.db"),
+            home.path().join(".local/share/opencode/opencode-dev.db"),
+            home.path().join("data/kilo/kilo.db"),
+        ];
+        for file in &files {
+            std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+            std::fs::write(file, "").unwrap();
+        }
+        let named = |moved: &[(&str, &Path)]| {
+            let var = |name: &str| {
+                let moved = moved.iter().find(|(known, _)| *known == name);
+                let home = (name == "HOME").then_some(home.path());
+                Some(moved.map(|(_, to)| *to).or(home)?.into())
+            };
+            let places = among(var).into_iter();
+            places.map(|place| place.dir).collect::<Vec<_>>()
+        };
+        assert_eq!(named(&[]), files[..3]);
+        let dev = Path::new("opencode-dev.db");
+        assert_eq!(named(&[(OPENCODE_DB, dev)])[0], files[3]);
+        assert_eq!(named(&[(OPENCODE_DB, &files[4])])[0], files[4]);
+        let data = home.path().join("data");
+        assert_eq!(
+            named(&[("XDG_DATA_HOME", &data)]),
+            [files[4].clone(), files[2].clone()]
+        );
+        assert_eq!(named(&[("HERMES_HOME", &data)]), files[..2]);
     }
 }

@@ -45,7 +45,27 @@ pub(super) fn with_lower_ending(name: &str) -> Cow<'_, str> {
 
 /// Returns whether a file of this name may be a trace, so that it is worth opening.
 pub fn may_be_trace(name: &str) -> bool {
-    has_ending(before_compression(name).unwrap_or(name), &ENDINGS)
+    has_ending(before_compression(name).unwrap_or(name), &ENDINGS) || is_store(name)
+}
+
+/// The names of databases with runs, without the ending, and whether more may follow the name.
+const STORES: [(&str, bool); 3] = [("opencode", true), ("kilo", true), ("state", false)];
+
+/// Returns whether a file of this name may be a database with runs.
+fn is_store(name: &str) -> bool {
+    let Some(stem) = name.strip_suffix(".db").filter(|_| cfg!(feature = "board")) else {
+        return false;
+    };
+    STORES.iter().any(|(store, may_go_on)| {
+        stem.strip_prefix(store)
+            .is_some_and(|rest| rest.is_empty() || *may_go_on && rest.starts_with('-'))
+    })
+}
+
+/// Returns the name of the database to which a file belongs that has its newest rows.
+#[cfg(feature = "board")]
+pub(crate) fn store_of_log(name: &str) -> Option<&str> {
+    name.strip_suffix("-wal").filter(|store| is_store(store))
 }
 
 /// Returns whether a file of this name has a record on each line.

@@ -62,10 +62,14 @@ mod draft;
 mod ends;
 mod gemini;
 mod harbor;
+#[cfg(feature = "board")]
+mod hermes;
 mod inspect;
 mod kimi;
 mod lines;
 mod mini_swe_agent;
+#[cfg(feature = "board")]
+mod opencode;
 mod openhands;
 mod origin;
 mod otlp;
@@ -89,13 +93,15 @@ mod watch;
 pub(crate) use qitos::event_kind;
 
 pub use draft::{Draft, EventDraft, Open, RecordPlace};
+#[cfg(feature = "board")]
+pub(crate) use lines::store_of_log;
 pub use lines::{HEAD_BYTES, is_record, may_be_trace};
 pub(crate) use lines::{before_compression, is_lines};
 pub use origin::{EMPTY, Origin, UNKNOWN, may_be_skipped, origin};
 pub use part::{Answer, CallDraft, Part, Tokens, is_at_limit};
 pub use qitos::{event_head, manifest, step_head};
 pub use reader::{Reader, Source, Tool};
-pub use shape::{Apart, Belongs, Lines, Numbering, Paths, Several, Shape};
+pub use shape::{Apart, Belongs, Lines, Mark, Numbering, Paths, Rows, Several, Shape, Table};
 pub use shell::{USER_SHELL, UserShell};
 pub use tools::{ChildFiles, tool};
 #[cfg(feature = "board")]

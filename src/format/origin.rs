@@ -84,12 +84,7 @@ pub fn may_be_skipped(name: &str) -> bool {
 }
 
 /// File names of tools' databases, with what they are.
-const STORES: [(&str, &str); 4] = [
-    ("opencode.db", "OpenCode store"),
-    ("kilo.db", "Kilo store"),
-    ("state.db", "Hermes store"),
-    ("crush.db", "Crush store"),
-];
+const STORES: [(&str, &str); 1] = [("crush.db", "Crush store")];
 const SQLITE: &[u8] = b"SQLite format 3\0";
 const AIDER: &str = ".aider.chat.history.md";
 
@@ -489,10 +484,13 @@ mod tests {
                 "unsupported format (looks like a Continue session)",
             ),
             (
-                "opencode.db",
+                "crush.db",
                 "SQLite format 3\0",
-                "unsupported format (looks like an OpenCode store)",
+                "unsupported format (looks like a Crush store)",
             ),
+            #[cfg(feature = "board")]
+            ("opencode.db", "SQLite format 3\0", "OpenCode session"),
+            ("opencode.db", "no database", "other"),
         ] {
             assert_eq!(said(name, head), whose, "{name}: {head}");
         }

@@ -105,6 +105,67 @@ pub struct Several {
     /// Set if the records of the runs are interleaved. A run's document is then a list of its
     /// records.
     pub apart: Option<&'static Apart>,
+    /// Set if the file is an SQLite database whose rows are the runs and their records. A run's
+    /// document is then made from its rows.
+    pub rows: Option<&'static Rows>,
+}
+
+/// Runs that are rows of an SQLite database. Nothing but these tables and columns is ever read, so
+/// that no credential in the same file is. A run's document is an object: its row in `run`, its
+/// `children` and further rows, then its `messages`, each with its `parts`.
+#[derive(Debug)]
+pub struct Rows {
+    /// The noun for the database, with its article: "an OpenCode store".
+    pub what: &'static str,
+    /// The rows of the runs, with a column `id`, and its name in the document.
+    pub run: Table,
+    /// The columns of the run's row that show whether any of its rows changed.
+    pub versions: &'static [&'static str],
+    /// Queries for the rest of what shows that: the id of a run first. The first one whose table
+    /// exists is made.
+    pub marks: &'static [Mark],
+    /// The column of the run's row with the time of its last change, and how many microseconds its
+    /// unit has.
+    pub written: (&'static str, f64),
+    /// The column of the run's row with the id of its parent.
+    pub parent: &'static str,
+    /// The records.
+    pub messages: Table,
+    /// Further rows of a message, if they are in a table of their own.
+    pub parts: Option<Table>,
+    /// Further rows of a run.
+    pub beside: Option<Table>,
+    /// Returns whether a part is left out: one that tells nothing and may change unnoticed. Takes
+    /// its JSON.
+    pub leaves_out: fn(&str) -> bool,
+}
+
+/// A table of an SQLite database.
+#[derive(Debug)]
+pub struct Table {
+    /// Its name.
+    pub name: &'static str,
+    /// Its name in the document.
+    pub key: &'static str,
+    /// The column that names the row to which its rows belong. Empty for rows of their own.
+    pub of: &'static str,
+    /// The columns by which its rows are sorted.
+    pub order: &'static [&'static str],
+    /// The columns that are read, if they exist.
+    pub columns: &'static [&'static str],
+    /// Those of them that contain JSON.
+    pub json: &'static [&'static str],
+    /// The one of these whose members become members of the row. Empty if there is none.
+    pub spread: &'static str,
+}
+
+/// A query for the state of each run's rows.
+#[derive(Debug)]
+pub struct Mark {
+    /// The table that must exist.
+    pub table: &'static str,
+    /// The query. Its first column is the id of the run.
+    pub query: &'static str,
 }
 
 /// Runs that are one line of a file each.

@@ -62,6 +62,7 @@ pub(super) static RESULTS: Tool = Tool {
         is_run_alone: false,
         lines: None,
         apart: None,
+        rows: None,
     }),
     is: |name, head| {
         let info = begun(head)

@@ -5,6 +5,9 @@ use super::{
     openhands, otlp, pi, qwen, swe_agent, tau2,
 };
 
+#[cfg(feature = "board")]
+use super::{hermes, opencode};
+
 /// The tools whose traces are read. They are tried in this order.
 static TOOLS: &[&Tool] = &[
     &qwen::SESSION,
@@ -36,6 +39,12 @@ static TOOLS: &[&Tool] = &[
     &otlp::TRACES,
     &tau2::RESULTS,
     &tau2::SIMULATION,
+    #[cfg(feature = "board")]
+    &opencode::OPENCODE,
+    #[cfg(feature = "board")]
+    &opencode::KILO,
+    #[cfg(feature = "board")]
+    &hermes::SESSION,
 ];
 
 /// Returns the tool that wrote a file with this name and beginning.

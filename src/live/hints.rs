@@ -11,6 +11,8 @@ use std::time::{Duration, Instant};
 
 use notify::event::{EventKind, ModifyKind};
 
+use crate::trace::store_of;
+
 /// If more paths than this are pending, everything is checked instead.
 const MAX_PATHS: usize = 10_000;
 
@@ -54,7 +56,7 @@ impl Hints {
                 );
                 inbox.lost |= event.need_rescan();
                 inbox.rescan |= event.need_rescan() || moves;
-                inbox.paths.extend(event.paths);
+                inbox.paths.extend(event.paths.into_iter().map(store_of));
             }
             Err(error) => {
                 (inbox.rescan, inbox.lost) = (true, true);

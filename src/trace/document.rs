@@ -576,7 +576,8 @@ impl UnderWay {
     ) -> Self {
         let now = document.as_ref().map(|document| document.stamp);
         let is_closed = document.as_ref().is_some_and(|document| document.is_closed);
-        let (exists, expected) = (document.is_some(), now.map_or(0, |stamp| stamp.size));
+        let exists = document.is_some();
+        let expected = document.as_ref().map_or(0, |document| document.end);
         let (start, input) = document.map_or_else(
             || ((0, 0), Box::new(io::empty()) as Box<dyn io::Read + Send>),
             |document| (document.start, document.input),

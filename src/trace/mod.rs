@@ -37,6 +37,11 @@ mod redact;
 mod root;
 mod several;
 mod stamp;
+#[cfg(feature = "board")]
+mod store;
+#[cfg(not(feature = "board"))]
+#[path = "no_store.rs"]
+mod store;
 mod sums;
 mod tail;
 mod tool;
@@ -53,6 +58,8 @@ pub use limits::MAX_MANIFEST_BYTES;
 pub use lister::Lister;
 pub use process::{host_name, is_running};
 pub use read::{PIECE_BYTES, RunReader, SETTLE, read_index};
+#[cfg(feature = "board")]
+pub(crate) use recognise::store_of;
 pub(crate) use recognise::{beginning, is_packed, may_be_lines};
 pub use recognise::{is_trace_file, may_be_trace};
 #[cfg(feature = "board")]

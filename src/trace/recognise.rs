@@ -4,6 +4,8 @@ use std::ffi::OsStr;
 use std::fs;
 use std::io;
 use std::path::Path;
+#[cfg(feature = "board")]
+use std::path::PathBuf;
 
 use super::beneath::Dir;
 use super::frames;
@@ -70,6 +72,19 @@ pub fn may_be_trace(path: &Path) -> bool {
     path.file_name()
         .and_then(OsStr::to_str)
         .is_some_and(format::may_be_trace)
+}
+
+/// Returns the path of the database whose newest rows a file has, or the file's own path.
+#[cfg(feature = "board")]
+pub(crate) fn store_of(path: PathBuf) -> PathBuf {
+    let store = path
+        .file_name()
+        .and_then(OsStr::to_str)
+        .and_then(format::store_of_log);
+    match store {
+        Some(store) => path.with_file_name(store),
+        None => path,
+    }
 }
 
 /// Returns whether a path is that of a compressed file of lines.

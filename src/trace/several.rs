@@ -8,14 +8,14 @@
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsString;
 use std::fs::File;
-use std::hash::{DefaultHasher, Hasher as _};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::archive::{self, Entry};
-use super::beneath::{Dir, refused};
+use super::beneath::{Dir, Kind, refused};
 use super::content::Content;
 use super::frames;
 use super::limits::MAX_MANIFEST_BYTES;
@@ -26,8 +26,9 @@ use super::patience::{Patience, is_lasting, pending};
 use super::pieces::{self, Pieces};
 use super::read_at::ReadAt;
 use super::stamp::Stamp;
+use super::store::{self, RunRow};
 use super::unpacked::{self, Unpacked};
-use crate::format::{Lines, Several, Values};
+use crate::format::{Lines, Rows, Several, Values};
 #[cfg(feature = "board")]
 use crate::model::InFile;
 use crate::model::{Span, TraceFile};
@@ -119,6 +120,8 @@ enum At {
     Line(Span, u64, u64),
     /// Values in several places of the file.
     Apart(Pieces),
+    /// Rows of a database.
+    Rows(RunRow),
 }
 
 /// One run of a file, or the file itself if it holds none.
@@ -134,6 +137,8 @@ pub(super) struct Opened {
     pub(super) stamp: Stamp,
     /// Its offset in the file, and the number of lines before it.
     pub(super) start: (u64, u64),
+    /// The offset of its end.
+    pub(super) end: u64,
     /// Whether its container marks the document as complete.
     pub(super) is_closed: bool,
 }
@@ -186,7 +191,7 @@ impl Holder {
     /// first scan of a large file.
     pub(super) fn listing(self: &Arc<Self>) -> io::Result<Arc<Listing>> {
         let dir = Dir::open(&self.root, &self.below)?;
-        let (_, stamp) = dir.look(&self.name)?;
+        let (_, stamp) = self.look(&dir)?;
         if let Some(known) = self.known(stamp) {
             return Ok(known);
         }
@@ -198,6 +203,32 @@ impl Holder {
             }
             None => Ok(self.opened(Patience::Wait)?.1),
         }
+    }
+
+    /// Returns the type of the file, and its stamp with that of its newest rows.
+    fn look(&self, dir: &Dir) -> io::Result<(Kind, Stamp)> {
+        if self.several.rows.is_some() {
+            store::stamp(dir, &self.name)
+        } else {
+            dir.look(&self.name)
+        }
+    }
+
+    /// Opens the file.
+    ///
+    /// # Errors
+    /// Fails if it isn't a regular file, or the system reports an error.
+    fn file(&self) -> io::Result<(File, Stamp)> {
+        let dir = Dir::open(&self.root, &self.below)?;
+        // Rows that are written after this show in the next stamp.
+        let whole = self.several.rows.map(|_| self.look(&dir)).transpose()?;
+        let (file, stamp) = dir.file(&self.name)?;
+        Ok((file, whole.map_or(stamp, |(_, whole)| whole)))
+    }
+
+    /// Returns the place of the database.
+    fn store(&self) -> store::Place {
+        store::Place::of(&self.root, &self.below, &self.name)
     }
 
     /// Returns whether the file is large and changed. If so, the lister scans it again.
@@ -279,7 +310,7 @@ impl Holder {
     /// scanned or decompressed, unless the caller waits.
     fn opened(self: &Arc<Self>, patience: Patience) -> io::Result<(Content, Arc<Listing>)> {
         if patience == Patience::Now {
-            let (file, stamp) = Dir::open(&self.root, &self.below)?.file(&self.name)?;
+            let (file, stamp) = self.file()?;
             if let Some(listing) = self.known(stamp) {
                 return Ok((self.content(file, stamp, patience)?.0, listing));
             }
@@ -294,14 +325,18 @@ impl Holder {
 
     fn open_and_list(&self) -> io::Result<(Content, Arc<Listing>)> {
         let _looking = self.looking.lock().unwrap_or_else(PoisonError::into_inner);
-        let (file, stamp) = Dir::open(&self.root, &self.below)?.file(&self.name)?;
+        let (file, stamp) = self.file()?;
         if let Some(listing) = self.known(stamp) {
             return Ok((self.content(file, stamp, Patience::Wait)?.0, listing));
         }
         let listed = self
             .content(file, stamp, Patience::Wait)
             .and_then(|(content, size)| {
-                Ok((list(&content, (stamp, size), self.several)?, content))
+                let listing = match self.several.rows {
+                    Some(rows) => in_rows(&self.store(), rows, stamp)?,
+                    None => list(&content, (stamp, size), self.several)?,
+                };
+                Ok((listing, content))
             });
         let failed = listed.as_ref().err().map(|error| Failed {
             stamp,
@@ -473,9 +508,48 @@ impl Member {
         self.holder.listing().ok()?.fault.clone()
     }
 
-    /// Returns the time of the last change to the file that holds the run.
+    /// Returns the time of the last change to the file that holds the run, or to the run's own rows.
     pub(super) fn modified(&self) -> Option<std::time::SystemTime> {
-        self.holder.listing().ok()?.stamp.modified
+        let listing = self.holder.listing().ok()?;
+        match self.at(&listing, TraceFile::Events) {
+            Ok(At::Rows(row)) => row.written,
+            _ => listing.stamp.modified,
+        }
+    }
+
+    /// Returns the size of the records as a document.
+    pub(super) fn size(&self) -> Option<u64> {
+        let listing = self.holder.listing().ok()?;
+        match self.at(&listing, TraceFile::Events).ok()? {
+            At::Rows(row) => Some(self.text(row, Patience::Wait).ok()?.len()),
+            at => Some(self.stamp_of(&listing, &at).size),
+        }
+    }
+
+    /// Returns a hash of the run's place in a database.
+    fn place_in_rows(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        (self.holder.path(), &self.name).hash(&mut hasher);
+        hasher.finish()
+    }
+
+    /// Returns the document that is made of the run's rows.
+    fn text(&self, row: RunRow, patience: Patience) -> io::Result<Arc<Unpacked>> {
+        let place = self.place_in_rows();
+        let stamp = Stamp::of_rows(place, row.version);
+        let rows = self.holder.several.rows;
+        let (Some(rows), Some(name)) = (rows, &self.name) else {
+            return Err(refused("not a database"));
+        };
+        let input = || store::document(&self.holder.store(), rows, name);
+        Unpacked::of_rows(place, stamp, patience, input)
+    }
+
+    fn stamp_of(&self, listing: &Listing, at: &At) -> Stamp {
+        match at {
+            At::Rows(row) => with_fault(listing, Stamp::of_rows(self.place_in_rows(), row.version)),
+            at => stamp_of(listing, at),
+        }
     }
 
     /// Finds the part of the file that corresponds to a separate file of other runs.
@@ -508,7 +582,7 @@ impl Member {
     /// were added to the archive.
     pub(super) fn stat(&self, file: TraceFile) -> io::Result<Stamp> {
         let listing = self.holder.listing()?;
-        Ok(stamp_of(&listing, &self.at(&listing, file)?))
+        Ok(self.stamp_of(&listing, &self.at(&listing, file)?))
     }
 
     /// Opens one of the run's files at its start.
@@ -519,7 +593,8 @@ impl Member {
     pub(super) fn open(&self, file: TraceFile, patience: Patience) -> io::Result<Opened> {
         let (opened, listing) = self.holder.opened(patience)?;
         let at = self.at(&listing, file)?;
-        let stamp = stamp_of(&listing, &at);
+        let stamp = self.stamp_of(&listing, &at);
+        let mut end = stamp.size;
         let is_closed = matches!(at, At::Packed(..));
         let (input, start): (Box<dyn Read + Send>, _) = match at {
             At::Bytes(span, line) | At::Line(span, line, _) => (
@@ -541,11 +616,21 @@ impl Member {
                 )),
                 (0, 0),
             ),
+            At::Rows(row) => {
+                let text = self.text(row, patience)?;
+                end = text.len();
+                let whole = Span {
+                    offset: 0,
+                    len: end,
+                };
+                (text.part(whole), (0, 0))
+            }
         };
         Ok(Opened {
             input,
             stamp,
             start,
+            end,
             is_closed,
         })
     }
@@ -592,22 +677,20 @@ impl Member {
                 offset: 0,
                 len: pieces.len(),
             },
+            At::Rows(row) => {
+                let text = self.text(*row, patience)?;
+                let whole = Span {
+                    offset: 0,
+                    len: text.len(),
+                };
+                let span = span.unwrap_or(whole);
+                check_within(span, whole, max)?;
+                return Ok((text.part(span), span.len));
+            }
         };
         let span = span.unwrap_or(whole);
-        if span.len > max {
-            // Checked without decompressing.
-            return Err(io::Error::new(
-                io::ErrorKind::FileTooLarge,
-                format!("it has {} bytes, more than the limit of {max}", span.len),
-            ));
-        }
-        let ends = whole.offset.saturating_add(whole.len);
-        if span.offset < whole.offset || span.offset.saturating_add(span.len) > ends {
-            return Err(io::Error::new(
-                io::ErrorKind::UnexpectedEof,
-                "the file was rewritten since it was indexed",
-            ));
-        }
+        // Checked without decompressing.
+        check_within(span, whole, max)?;
         let input: Box<dyn Read + Send> = match at {
             At::Bytes(..) | At::Line(..) => Box::new(opened.from(span.offset).take(span.len)),
             At::Before(len) => {
@@ -619,9 +702,28 @@ impl Member {
                 Unpacked::of(opened.into_file()?, listing.stamp, entry, patience)?.part(span)
             }
             At::Apart(pieces) => Box::new(pieces.read(opened, span)),
+            At::Rows(_) => Box::new(io::empty()),
         };
         Ok((input, span.len))
     }
+}
+
+/// Checks that a span has at most `max` bytes and is inside `whole`.
+fn check_within(span: Span, whole: Span, max: u64) -> io::Result<()> {
+    if span.len > max {
+        return Err(io::Error::new(
+            io::ErrorKind::FileTooLarge,
+            format!("it has {} bytes, more than the limit of {max}", span.len),
+        ));
+    }
+    let ends = whole.offset.saturating_add(whole.len);
+    if span.offset < whole.offset || span.offset.saturating_add(span.len) > ends {
+        return Err(io::Error::new(
+            io::ErrorKind::UnexpectedEof,
+            "the file was rewritten since it was indexed",
+        ));
+    }
+    Ok(())
 }
 
 /// Closes a document whose runs are omitted.
@@ -652,9 +754,15 @@ fn stamp_of(listing: &Listing, at: &At) -> Stamp {
             span.offset.saturating_add(span.len),
         ),
         At::Apart(pieces) => pieces.stamp(),
+        // Only the member knows its place.
+        At::Rows(row) => Stamp::of_rows(0, row.version),
     };
-    // A problem of the file is reported for each run in it, even if the run's own bytes haven't
-    // changed.
+    with_fault(listing, stamp)
+}
+
+/// A problem of the file is reported for each run in it, even if the run's own bytes haven't
+/// changed.
+fn with_fault(listing: &Listing, stamp: Stamp) -> Stamp {
     listing
         .fault
         .as_ref()
@@ -673,6 +781,20 @@ fn before(file: &impl ReadAt, len: u64) -> io::Result<Vec<u8>> {
     file.read_exact_at(&mut bytes, 0)?;
     bytes.extend_from_slice(CLOSING);
     Ok(bytes)
+}
+
+/// Lists the runs of a database with this stamp.
+fn in_rows(place: &store::Place, rows: &'static Rows, stamp: Stamp) -> io::Result<Listing> {
+    let (runs, fault) = store::list(place, rows, most(stamp.size))?;
+    let runs = runs.into_iter().map(|(name, row)| (name, At::Rows(row)));
+    Ok(Listing {
+        stamp,
+        settled: stamp.is_settled(),
+        runs: Sorted(runs.collect()),
+        beside: None,
+        is_closed: false,
+        fault,
+    })
 }
 
 /// Scans the file. Its stamp is `stamp`, and its content has `size` bytes.

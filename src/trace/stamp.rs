@@ -104,6 +104,17 @@ impl Stamp {
         }
     }
 
+    /// Creates a stamp for rows of a database that are identified by hashes: one of their place, and
+    /// one that changes with any of them.
+    pub(super) fn of_rows(place: u64, version: u64) -> Self {
+        Self {
+            id: FileId(place, version),
+            size: 0,
+            modified: Some(UNIX_EPOCH),
+            changed: (0, -2),
+        }
+    }
+
     /// Combines the stamps of a directory and a file in it: the newest times of both, and the sum
     /// of their sizes. A change of any file shows in the result, unless the system's clock is set
     /// back.

@@ -94,6 +94,8 @@ enum Key {
     Member(FileId, Entry),
     /// A file that is compressed as a whole.
     File(Stamp),
+    /// A run of a database: a hash of its place, and the stamp of its rows.
+    Rows(u64, Stamp),
 }
 
 impl Key {
@@ -102,6 +104,7 @@ impl Key {
         match self {
             Key::Member(id, entry) => (id, entry.header),
             Key::File(stamp) => (stamp.id, 0),
+            Key::Rows(place, stamp) => (Stamp::of_rows(place, 0).id, stamp.size),
         }
     }
 }
@@ -132,6 +135,20 @@ impl Unpacked {
         input: impl FnOnce() -> Box<dyn Read + Send>,
     ) -> io::Result<Arc<Self>> {
         get(Key::File(stamp), stamp, patience, || Ok(input()))
+    }
+
+    /// Returns the document of a run whose rows in a database have this stamp, and whose place has
+    /// this hash. `input` reads it.
+    ///
+    /// # Errors
+    /// Fails like [`Self::of`].
+    pub(super) fn of_rows(
+        place: u64,
+        stamp: Stamp,
+        patience: Patience,
+        input: impl FnOnce() -> io::Result<Box<dyn Read + Send>>,
+    ) -> io::Result<Arc<Self>> {
+        get(Key::Rows(place, stamp), stamp, patience, input)
     }
 
     /// Returns the length of the text in bytes.

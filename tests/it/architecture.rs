@@ -117,6 +117,7 @@ const KEYS: &[(&str, &[&str])] = &[
     ("object_store", &["mirror"]),
     ("sha2", &["mirror", "serve", "page"]),
     ("rmcp", &["llm", "serve"]),
+    ("rusqlite", &["trace"]),
     (
         "rustix",
         // `cli` asks for the width of the terminal.

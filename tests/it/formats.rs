@@ -34,6 +34,7 @@ mod otlp;
 mod pi;
 mod qwen;
 mod sent;
+mod stores;
 mod swe_agent;
 mod tau2;
 mod truth;

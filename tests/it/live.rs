@@ -583,3 +583,58 @@ fn a_log_that_gets_samples() {
         );
     }
 }
+
+/// A program commits rows to a database. They're in its log, and only that file changes.
+#[test]
+fn sessions_in_a_database_are_followed_and_counted_once() {
+    let sample = Path::new(env!("CARGO_MANIFEST_DIR")).join("sample_runs/tools/opencode");
+    let mut watched = Watched::start(|root| {
+        for name in ["opencode.db", "opencode.db-wal"] {
+            fs::copy(sample.join(name), root.join(name)).expect("copied");
+        }
+    });
+    let rows = |killed: u64, added: &[(&'static str, u64)]| {
+        let known = [
+            ("opencode.db/ses_help0001", 1),
+            ("opencode.db/ses_kill0001", killed),
+            ("opencode.db/ses_main0001", 5),
+            ("opencode.db/ses_stop0001", 1),
+        ];
+        let mut rows = known.to_vec();
+        rows.extend(added);
+        rows.sort_unstable();
+        rows
+    };
+    watched.shows(&rows(1, &[]));
+    let db = rusqlite::Connection::open(watched.root().join("opencode.db")).expect("opened");
+    let reply = r#"{"role":"assistant","finish":"stop","time":{"created":1777885300000,"completed":1777885301000}}"#;
+    let add = |session: &str, id: &str| {
+        let commit = db.unchecked_transaction().expect("begun");
+        let row = "INSERT INTO message VALUES(?1,?2,1777885300000,1777885300000,?3)";
+        db.execute(row, (id, session, reply)).expect("written");
+        let count =
+            "INSERT INTO event_sequence VALUES(?1,1,NULL) ON CONFLICT DO UPDATE SET seq=seq+1";
+        db.execute(count, [session]).expect("written");
+        commit.commit().expect("written");
+    };
+    add("ses_kill0001", "msg_9001");
+    watched.hears_of(&rows(2, &[]));
+    let session =
+        "INSERT INTO session(id,project_id,slug,directory,title,version,time_created,time_updated)
+        VALUES('ses_new','p1','s','/home/me/ledger','New','1',1777885300000,1777885300000)";
+    db.execute(session, []).expect("written");
+    add("ses_new", "msg_9002");
+    watched.hears_of(&rows(2, &[("opencode.db/ses_new", 1)]));
+    // All rows move to the database, and the log starts over.
+    db.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))
+        .expect("moved");
+    add("ses_new", "msg_9003");
+    watched.shows(&rows(2, &[("opencode.db/ses_new", 2)]));
+    let run = watched
+        .board
+        .answered("/api/runs/opencode.db%2Fses_kill0001");
+    assert_eq!(run["verdict"], "Finished at step 1 (inferred from stop)");
+    db.execute("DELETE FROM session WHERE id = 'ses_new'", [])
+        .expect("deleted");
+    watched.shows(&rows(2, &[]));
+}

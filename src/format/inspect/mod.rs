@@ -44,6 +44,7 @@ pub(super) static LOG: Tool = Tool {
         is_run_alone: true,
         lines: None,
         apart: None,
+        rows: None,
     }),
     is,
     reader: || Box::new(Sample::default()),

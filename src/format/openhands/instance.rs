@@ -46,6 +46,7 @@ pub(in crate::format) static INSTANCES: Tool = Tool {
         beside: &[],
         is_run_alone: false,
         apart: None,
+        rows: None,
         lines: Some(&Lines { what: "instance" }),
     }),
     is: |name, head| name.ends_with(".jsonl") && is_instance(head),

@@ -55,6 +55,7 @@ pub(super) static TRACES: Tool = Tool {
         beside: &[],
         is_run_alone: false,
         lines: None,
+        rows: None,
         apart: Some(&Apart {
             paths: &[
                 &["resourceSpans", "*", "scopeSpans", "*", "spans", "*"],

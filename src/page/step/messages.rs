@@ -919,6 +919,8 @@ fn words_in(content: &Json<'_>) -> String {
     match content {
         Json::String(text) => text.to_string(),
         Json::Array(blocks) => {
+            // A program may add texts of its own to those of the user.
+            let is_own = |block: &&Json<'_>| block.get("synthetic") != Some(&Json::Bool(true));
             let text = |block: &Json<'_>| {
                 block
                     .as_str()
@@ -927,6 +929,7 @@ fn words_in(content: &Json<'_>) -> String {
             };
             blocks
                 .iter()
+                .filter(is_own)
                 .filter_map(text)
                 .collect::<Vec<_>>()
                 .join("\n")

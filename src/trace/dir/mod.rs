@@ -471,6 +471,7 @@ impl RunDir {
             input: Box::new(opened.from(0)),
             stamp,
             start: (0, 0),
+            end: stamp.size,
             is_closed: false,
         })
     }
@@ -584,7 +585,7 @@ impl RunDir {
         // A document is rewritten as a whole, so positions are only valid in the version that was
         // read.
         let is_one = self.is_document() && !self.is_files();
-        if is_one && let Some(why) = why_outdated(index, || Some(self.stat(file).ok()?.size)) {
+        if is_one && let Some(why) = why_outdated(index, || self.size_now(file)) {
             return Err(why);
         }
         match file {
@@ -596,6 +597,14 @@ impl RunDir {
                 index.assemble(span, read_all).unwrap_or_else(|| read(span))
             }
             _ => read(span),
+        }
+    }
+
+    /// Returns the current size of one of the files.
+    fn size_now(&self, file: TraceFile) -> Option<u64> {
+        match &self.member {
+            Some(member) => member.size(),
+            None => Some(self.stat(file).ok()?.size),
         }
     }
 

@@ -1,0 +1,486 @@
+//! Reads sessions of Hermes Agent: rows of the SQLite database `state.db`.
+//!
+//! A row of `messages` is a prompt, a reply or a result, as for the API. Tokens and costs are
+//! recorded only for a session as a whole. The end is recorded for sub-agents alone, and errors of
+//! the API aren't in the database. This reader is based on version 0.19.
+
+use super::conversation::Conversation;
+use super::ends::{End, ends};
+use super::opencode::SQLITE;
+use super::part::{self, quoted, text};
+use super::value::{above_zero, count, cut, filled, int, limit, seconds, short, unpacked};
+use super::{
+    Answer, CallDraft, Draft, EventDraft, Mark, Part, Reader, Rows, Several, Shape, Source, Table,
+    Tool,
+};
+use crate::model::json::walk;
+use crate::model::step::{NO_WORDS, Usage};
+use crate::model::{
+    Can, Capabilities, Certainty, Compaction, Ended, EventKind, Format, IssueKind, Outcome,
+};
+
+/// A session.
+pub(super) static SESSION: Tool = Tool {
+    format: Format {
+        name: "Hermes session",
+        can: Capabilities {
+            state: Can::Partly,
+            times: Can::Yes,
+            limits: Can::Partly,
+            ..Capabilities::NONE
+        },
+        file: "database",
+        no_end_reason: "Hermes doesn't record how a session ended",
+        is_session: true,
+        assemble: Some(|n, records| part::line(n, records.iter().map(|record| part_in(record)))),
+        ..Format::UNKNOWN
+    },
+    shape: Shape::Several(&Several {
+        paths: &[
+            &["session"],
+            &["children"],
+            &["usage", "*"],
+            &["messages", "*"],
+            &["left_out"],
+        ],
+        runs: &[],
+        named_by: &[],
+        name: |_| None,
+        member: |_| None,
+        beside: &[],
+        is_run_alone: false,
+        lines: None,
+        apart: None,
+        rows: Some(&ROWS),
+    }),
+    is: |name, head| name == "state.db" && head.starts_with(SQLITE),
+    reader: || Box::new(Session::default()),
+};
+
+static ROWS: Rows = Rows {
+    what: "a Hermes store",
+    run: Table {
+        name: "sessions",
+        key: "session",
+        of: "",
+        order: &[],
+        columns: &[
+            "id",
+            "source",
+            "model",
+            "model_config",
+            "parent_session_id",
+            "started_at",
+            "ended_at",
+            "end_reason",
+            "message_count",
+            "tool_call_count",
+            "api_call_count",
+            "input_tokens",
+            "output_tokens",
+            "cache_read_tokens",
+            "cache_write_tokens",
+            "reasoning_tokens",
+            "cwd",
+            "git_branch",
+            "estimated_cost_usd",
+            "actual_cost_usd",
+            "cost_status",
+            "title",
+            "rewind_count",
+            "archived",
+        ],
+        json: &["model_config"],
+        spread: "",
+    },
+    versions: &[
+        "model",
+        "parent_session_id",
+        "ended_at",
+        "end_reason",
+        "message_count",
+        "tool_call_count",
+        "api_call_count",
+        "input_tokens",
+        "output_tokens",
+        "cache_read_tokens",
+        "estimated_cost_usd",
+        "actual_cost_usd",
+        "title",
+        "rewind_count",
+    ],
+    marks: &[
+        Mark {
+            table: "messages",
+            query: "SELECT session_id, max(id), count(*), sum(active), sum(compacted) FROM messages GROUP BY session_id",
+        },
+        Mark {
+            table: "messages",
+            query: "SELECT session_id, max(id), count(*) FROM messages GROUP BY session_id",
+        },
+    ],
+    written: ("ended_at", 1e6),
+    parent: "parent_session_id",
+    messages: Table {
+        name: "messages",
+        key: "messages",
+        of: "session_id",
+        order: &["id"],
+        columns: &[
+            "id",
+            "session_id",
+            "role",
+            "content",
+            "tool_call_id",
+            "tool_calls",
+            "tool_name",
+            "timestamp",
+            "token_count",
+            "finish_reason",
+            "reasoning",
+            "reasoning_content",
+            "active",
+            "compacted",
+        ],
+        json: &["tool_calls"],
+        spread: "",
+    },
+    parts: None,
+    beside: Some(Table {
+        name: "session_model_usage",
+        key: "usage",
+        of: "session_id",
+        order: &["model"],
+        columns: &[
+            "model",
+            "task",
+            "api_call_count",
+            "input_tokens",
+            "output_tokens",
+            "cache_read_tokens",
+            "cache_write_tokens",
+            "reasoning_tokens",
+            "estimated_cost_usd",
+            "actual_cost_usd",
+            "first_seen",
+            "last_seen",
+        ],
+        json: &[],
+        spread: "",
+    }),
+    leaves_out: |_| false,
+};
+
+fields! {
+    struct Row {
+        id, source, model, config = "model_config", parent = "parent_session_id", started = "started_at",
+        ended = "ended_at", reason = "end_reason", calls = "api_call_count", input = "input_tokens",
+        output = "output_tokens", read = "cache_read_tokens", write = "cache_write_tokens",
+        reasoning = "reasoning_tokens", cwd, estimated = "estimated_cost_usd", actual = "actual_cost_usd", title,
+    }
+    struct Config { max_iterations }
+    struct Message {
+        role, content, call = "tool_call_id", calls = "tool_calls", tool = "tool_name", time = "timestamp",
+        finish = "finish_reason", reasoning, reasoning_content, active, compacted, left_out,
+    }
+    struct Call { id, function }
+    struct Function { name, arguments }
+    struct Given { output, exit = "exit_code", error, success, diff, files = "files_modified" }
+}
+
+/// The reasons for an end. Those of sub-agents only say that the program released them.
+const ENDS: &[End] = ends! {
+    "interrupted" | "interrupt" | "cancelled" => Cancelled, "Interrupted";
+    "error" | "failed" => Failed, "Failed with an error";
+};
+
+/// How the messages begin that the program writes as the user.
+const SYSTEM: &str = "[System: ";
+const AT_LIMIT: &str = "You've reached the maximum number of";
+
+/// A session while it's being read.
+#[derive(Debug, Default)]
+struct Session {
+    talk: Conversation,
+    children: Vec<Box<str>>,
+    is_child: bool,
+    max_iterations: Option<f64>,
+    calls: Option<u64>,
+    /// The recorded end.
+    told: Option<Ended>,
+    /// The end of the last turn, if it's over.
+    end: Option<Ended>,
+    /// The event in which the program tells the model that its iterations are used up, and the
+    /// number of steps before it.
+    at_limit: Option<(usize, usize)>,
+    /// Whether the newest rows were replaced by a summary.
+    is_compacted: bool,
+}
+
+impl Reader for Session {
+    fn record(&mut self, record: Source<'_>, draft: &mut Draft<'_>) {
+        match record.path {
+            0 => self.row(record.text, draft),
+            1 => {
+                let ids = walk::items(record.text).filter_map(|id| text(Some(id)));
+                self.children = ids.map(|id| cut(&id)).collect();
+            }
+            2 => {
+                draft.event(EventDraft::new("usage", None));
+            }
+            3 => self.message(record.text, draft),
+            _ => draft.issue(
+                IssueKind::TooLong,
+                "the session has more messages than board reads",
+            ),
+        }
+    }
+
+    fn look(&mut self, draft: &mut Draft<'_>) {
+        let end = self.end.clone().or_else(|| self.told.clone());
+        let at = draft.latest();
+        // The summary after the limit isn't an iteration.
+        let used = self.at_limit.map_or(self.talk.steps(), |(_, steps)| steps);
+        let used = Some(used as f64);
+        let run = draft.run();
+        run.limits = limit("max_iterations", self.max_iterations, "iterations", used)
+            .into_iter()
+            .collect();
+        run.awaits_user = end.is_some() && !self.is_child;
+        run.updated_at = at.filter(|_| end.is_some());
+        run.ended = end.map(Box::new);
+        run.turns = Some(self.talk.turns());
+        run.children = Some(self.children.len() as u64);
+        run.child_ids.clone_from(&self.children);
+    }
+}
+
+impl Session {
+    fn row(&mut self, record: &str, draft: &mut Draft<'_>) {
+        let row = Row::of(record);
+        let at = draft.event(EventDraft::new("session", seconds(row.started)));
+        self.is_child = row.source == Some("\"subagent\"");
+        let config = row.config.map(Config::of).unwrap_or_default();
+        self.max_iterations = above_zero(config.max_iterations);
+        self.calls = count(row.calls).filter(|calls| *calls > 0);
+        self.told = filled(row.reason)
+            .and_then(|word| End::of(ENDS, &word))
+            .map(|end| end.at_event(at));
+        let or_zero = |value| count(value).unwrap_or_default();
+        // Without a complete reply, the sums are zero.
+        let is_counted = self.calls.is_some();
+        let input = count(row.input).map(|input| {
+            input
+                .saturating_add(or_zero(row.read))
+                .saturating_add(or_zero(row.write))
+        });
+        let run = draft.run();
+        run.run_id = short(row.id);
+        // A session that isn't a sub-agent's goes on from one whose context was full.
+        if self.is_child {
+            run.parent = short(row.parent);
+        } else {
+            run.continues = short(row.parent);
+        }
+        run.model = short(row.model);
+        run.project = short(row.cwd);
+        run.started_at = seconds(row.started);
+        run.tool = Some("Hermes Agent".into());
+        run.titles.extend(short(row.title));
+        if is_counted {
+            run.usage = Usage {
+                input,
+                cached: count(row.read),
+                output: count(row.output),
+                reasoning: count(row.reasoning),
+                written: count(row.write),
+                written_1h: None,
+            };
+            run.tokens = input
+                .zip(count(row.output))
+                .map(|(input, output)| input.saturating_add(output));
+        }
+        run.cost_usd = above_zero(row.actual).or_else(|| above_zero(row.estimated));
+        run.cost_estimated = run.cost_usd.is_some() && above_zero(row.actual).is_none();
+    }
+
+    fn message(&mut self, record: &str, draft: &mut Draft<'_>) {
+        let message = Message::of(record);
+        let role = text(message.role).unwrap_or_default();
+        let mark = EventDraft::new(&role, seconds(message.time));
+        if message.left_out.is_some() {
+            draft.issue(
+                IssueKind::TooLong,
+                "the message has values that are too large to be read",
+            );
+        }
+        let is_compacted = int(message.compacted).is_some_and(|compacted| compacted > 0);
+        let was_compacted = std::mem::replace(&mut self.is_compacted, is_compacted);
+        match &*role {
+            "user" => self.user(&message, mark, draft),
+            "assistant" => self.reply(record, &message, is_compacted, mark, draft),
+            "tool" => {
+                let part = part_in(record);
+                let step = self.talk.step_of(&part);
+                self.end = None;
+                draft.results(step.as_slice(), mark, part);
+            }
+            _ => {
+                draft.event(mark);
+            }
+        }
+        if was_compacted && !is_compacted {
+            draft.compacted(Compaction {
+                event: draft.newest(),
+                tokens: None,
+                tokens_after: None,
+                trigger: "".into(),
+            });
+        }
+    }
+
+    /// Handles a prompt, or what the program writes in its place.
+    fn user(&mut self, message: &Message<'_>, mark: EventDraft<'_>, draft: &mut Draft<'_>) {
+        let words = text(message.content).unwrap_or_default();
+        if words.starts_with(AT_LIMIT) {
+            self.at_limit = Some((draft.event(mark.stage("limit")), self.talk.steps()));
+        } else if words.starts_with(SYSTEM) || words.is_empty() {
+            draft.event(mark.stage("system"));
+        } else {
+            (self.end, self.at_limit) = (None, None);
+            self.talk.prompt(&words, &mark, draft);
+        }
+    }
+
+    fn reply(
+        &mut self,
+        record: &str,
+        message: &Message<'_>,
+        is_compacted: bool,
+        mark: EventDraft<'_>,
+        draft: &mut Draft<'_>,
+    ) {
+        let part = part_in(record);
+        let finish = part.finish.clone().unwrap_or_default();
+        let has_calls = !part.calls.is_empty();
+        let asked = draft.latest();
+        let n = self.talk.reply(
+            None,
+            asked,
+            EventDraft {
+                kind: EventKind::Inside,
+                ..mark
+            },
+            part,
+            draft,
+        );
+        let at = draft.newest();
+        // The user went back to a message before it.
+        if int(message.active) == Some(0) && !is_compacted {
+            draft.leave(n, true);
+        }
+        let end = match (&*finish, self.at_limit) {
+            _ if has_calls => None,
+            (_, Some((at, steps))) => Some(
+                Ended::new(
+                    "max_iterations",
+                    "Step limit reached",
+                    Outcome::Truncated,
+                    Certainty::Recorded,
+                )
+                .compare(Some(steps as f64), self.max_iterations, "iterations")
+                .at_event(at),
+            ),
+            ("stop", None) => Some(Ended::answered("stop").at_event(at)),
+            ("length", None) => Some(Ended::cut_reply("length").at_event(at)),
+            ("content_filter", None) => Some(Ended::refused("content_filter").at_event(at)),
+            _ => None,
+        };
+        self.end = end;
+    }
+}
+
+/// Returns the part of a step that a message contains.
+fn part_in(record: &str) -> Part {
+    let message = Message::of(record);
+    let mut part = Part::default();
+    if message.role == Some("\"tool\"") {
+        result(&message, &mut part);
+        return part;
+    }
+    part.finish = filled(message.finish);
+    part.text.extend(filled(message.content));
+    part.thought
+        .extend(filled(message.reasoning).or_else(|| filled(message.reasoning_content)));
+    let calls = message
+        .calls
+        .into_iter()
+        .flat_map(walk::items)
+        .map(Call::of);
+    part.calls.extend(calls.map(|call| {
+        let function = call.function.map(Function::of).unwrap_or_default();
+        // The arguments are JSON text.
+        let args = text(function.arguments).map(|args| unpacked(&args));
+        CallDraft {
+            id: text(call.id).unwrap_or_default(),
+            name: text(function.name).unwrap_or_default(),
+            args: args.unwrap_or_else(|| function.arguments.unwrap_or("{}").to_owned()),
+        }
+    }));
+    part
+}
+
+/// Adds a result. Its content is JSON, which a warning may follow.
+fn result(message: &Message<'_>, part: &mut Part) {
+    let content = text(message.content).unwrap_or_default();
+    let object = object_at_start(&content);
+    let given = object.map(Given::of).unwrap_or_default();
+    let exit = int(given.exit);
+    let error = filled(given.error);
+    let failed =
+        exit.is_some_and(|exit| exit != 0) || error.is_some() || given.success == Some("false");
+    let output = text(given.output).filter(|_| given.exit.is_some());
+    let words = match (&error, &output) {
+        (Some(error), Some(output)) if !output.is_empty() => Some(format!("{error}\n{output}")),
+        (Some(error), _) => Some(error.clone()),
+        (None, Some(output)) if !output.is_empty() => Some(output.clone()),
+        (None, _) => None,
+    };
+    let words = words.or_else(|| Some(NO_WORDS.to_owned()));
+    let status = match object {
+        Some(_) if failed => Some("error"),
+        Some(_) => Some("success"),
+        None => None,
+    };
+    if let Some(diff) = filled(given.diff).filter(|_| !failed) {
+        let mut files = given.files.into_iter().flat_map(walk::items);
+        // A diff of several files can't be told apart.
+        if let (Some(path), None) = (files.next().and_then(|path| text(Some(path))), files.next()) {
+            part.diffs.push((part.changes.len(), diff));
+            part.changes.push((format!("files.{path}"), None, None));
+        }
+    }
+    part.answers.push(Answer {
+        call: text(message.call).unwrap_or_default(),
+        status,
+        output: if failed {
+            "null".to_owned()
+        } else {
+            quoted(&output.unwrap_or(content))
+        },
+        error: words.filter(|_| failed),
+        exit,
+        ms: None,
+    });
+}
+
+/// Returns the JSON object with which a text begins.
+fn object_at_start(content: &str) -> Option<&str> {
+    let content = content.trim_start();
+    if !content.starts_with('{') {
+        return None;
+    }
+    let mut values =
+        serde_json::Deserializer::from_str(content).into_iter::<&serde_json::value::RawValue>();
+    values.next()?.ok().map(|value| value.get())
+}

@@ -1,0 +1,685 @@
+//! Reads sessions of OpenCode, and of Kilo, which has the same tables: rows of one SQLite database
+//! for all projects, `opencode.db` or `kilo.db`.
+//!
+//! A session has messages, and a message has parts. A message of the assistant is one reply with
+//! its calls and their results, so it's a step. Parts change in place while a reply is being
+//! written. Killing the program leaves a reply without `time.completed`. No row records how a
+//! session ended. This reader is based on OpenCode 1.18 and Kilo 7.7.
+
+use super::ends::{End, ends};
+use super::part::{self, text};
+use super::recent::RecentSet;
+use super::value::{above_zero, below, count, cut, filled, int, is_true, member, number, short};
+use super::{
+    Answer, CallDraft, Draft, EventDraft, Mark, Part, Reader, Rows, Several, Shape, Source, Table,
+    Tokens, Tool, USER_SHELL,
+};
+use crate::model::json::walk;
+use crate::model::step::{DECLINED, NO_WORDS};
+use crate::model::{
+    Can, Capabilities, Certainty, Compaction, Ended, EventKind, Format, IssueKind, Outcome,
+};
+
+/// A session of OpenCode.
+pub(super) static OPENCODE: Tool = Tool {
+    format: Format {
+        name: "OpenCode session",
+        can: Capabilities {
+            state: Can::Partly,
+            times: Can::Yes,
+            tokens: Can::Yes,
+            cost: Can::Partly,
+            ..Capabilities::NONE
+        },
+        file: "database",
+        no_end_reason: "OpenCode doesn't record how a session ended",
+        is_session: true,
+        is_in_order: false,
+        assemble: Some(|n, records| part::line(n, records.iter().map(|record| part_in(record)))),
+        ..Format::UNKNOWN
+    },
+    shape: Shape::Several(&Several {
+        rows: Some(&Rows {
+            what: "an OpenCode store",
+            ..ROWS
+        }),
+        ..STORE
+    }),
+    is: |name, head| is_store(name, head, "opencode"),
+    reader: || Box::new(Session::of("OpenCode")),
+};
+
+/// A session of Kilo.
+pub(super) static KILO: Tool = Tool {
+    format: Format {
+        name: "Kilo session",
+        no_end_reason: "Kilo doesn't record how a session ended",
+        ..OPENCODE.format
+    },
+    shape: Shape::Several(&Several {
+        rows: Some(&Rows {
+            what: "a Kilo store",
+            ..ROWS
+        }),
+        ..STORE
+    }),
+    is: |name, head| is_store(name, head, "kilo"),
+    reader: || Box::new(Session::of("Kilo")),
+};
+
+/// How a database begins.
+pub(super) const SQLITE: &[u8] = b"SQLite format 3\0";
+
+/// Returns whether a file is the database of a program. Its tables may be in another file.
+/// Development versions add the name of their channel: `opencode-dev.db`.
+fn is_store(name: &str, head: &[u8], program: &str) -> bool {
+    let channel = name
+        .strip_prefix(program)
+        .and_then(|rest| rest.strip_suffix(".db"));
+    head.starts_with(SQLITE) && channel.is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
+}
+
+const STORE: Several = Several {
+    paths: &[
+        &["session"],
+        &["children"],
+        &["messages", "*"],
+        &["left_out"],
+    ],
+    runs: &[],
+    named_by: &[],
+    name: |_| None,
+    member: |_| None,
+    beside: &[],
+    is_run_alone: false,
+    lines: None,
+    apart: None,
+    rows: None,
+};
+
+const ROWS: Rows = Rows {
+    what: "",
+    run: Table {
+        name: "session",
+        key: "session",
+        of: "",
+        order: &[],
+        columns: &[
+            "id",
+            "parent_id",
+            "directory",
+            "title",
+            "version",
+            "agent",
+            "model",
+            "cost",
+            "tokens_input",
+            "tokens_output",
+            "tokens_reasoning",
+            "tokens_cache_read",
+            "tokens_cache_write",
+            "summary_additions",
+            "summary_deletions",
+            "summary_files",
+            "revert",
+            "time_created",
+            "time_updated",
+            "time_compacting",
+            "time_archived",
+        ],
+        json: &["model", "revert"],
+        spread: "",
+    },
+    versions: &[
+        "title",
+        "parent_id",
+        "cost",
+        "tokens_input",
+        "tokens_output",
+        "revert",
+        "time_archived",
+    ],
+    marks: &[
+        // Each change of a session, a message or a part adds an event.
+        Mark {
+            table: "event_sequence",
+            query: "SELECT aggregate_id, seq FROM event_sequence",
+        },
+        // Versions without events.
+        Mark {
+            table: "part",
+            query: "SELECT session_id, max(time_updated), count(*) FROM part GROUP BY session_id",
+        },
+    ],
+    written: ("time_updated", 1e3),
+    parent: "parent_id",
+    messages: Table {
+        name: "message",
+        key: "messages",
+        of: "session_id",
+        order: &["time_created", "id"],
+        columns: &["id", "session_id", "time_created", "time_updated", "data"],
+        json: &["data"],
+        spread: "data",
+    },
+    parts: Some(Table {
+        name: "part",
+        key: "parts",
+        of: "message_id",
+        order: &["id"],
+        columns: &["id", "message_id", "time_created", "time_updated", "data"],
+        json: &["data"],
+        spread: "data",
+    }),
+    beside: None,
+    // Kilo changes it without an event.
+    leaves_out: |part| text(member(part, "type")).as_deref() == Some("step-start"),
+};
+
+fields! {
+    struct Row {
+        id, parent = "parent_id", directory, title, version, agent, model, cost, revert, created = "time_created",
+        updated = "time_updated", left_out,
+    }
+    struct Model { id }
+    struct Message {
+        id, created = "time_created", parts, left_out, role, model = "modelID", agent, path, cost, tokens, time, finish,
+        error, summary,
+    }
+    struct Dirs { cwd }
+    struct Usage { input, output, reasoning, cache }
+    struct Cache { read, write }
+    struct Time { created, completed, start, end }
+    struct Piece {
+        updated = "time_updated", left_out, kind = "type", text, synthetic, ignored, tool, call = "callID", state, auto,
+        cost,
+    }
+    struct State { status, input, output, error, time, metadata }
+    struct Details {
+        exit, session = "sessionId", diff, filediff, files, todos, interrupted, path = "filepath",
+    }
+    struct Changed { file, path = "filePath", relative = "relativePath", diff, patch }
+    struct Failure { name, data }
+    struct Reason { message, status = "statusCode", limit }
+}
+
+/// The errors that end a turn.
+const ENDS: &[End] = ends! {
+    "MessageAbortedError" => Cancelled, "Interrupted";
+    "MessageOutputLengthError" => Truncated, Ended::CUT_REPLY;
+    "ContextOverflowError" => Failed, Ended::CONTEXT_FULL;
+    "ProviderAuthError" => Failed, "Authentication failed";
+    "APIError" => Failed, "API error";
+    "*" => Failed, "Failed with an error";
+};
+
+/// What the program writes as the prompt of a command that the user ran.
+const RAN: &str = "The following tool was executed by the user";
+
+/// A session while it's being read.
+#[derive(Debug)]
+struct Session {
+    program: &'static str,
+    last: Option<usize>,
+    turns: u64,
+    children: RecentSet<Box<str>>,
+    /// Whether the newest prompt is a command that the user ran.
+    is_shell: bool,
+    /// The end of the last turn, if it's over.
+    end: Option<Ended>,
+    /// Whether the newest message is a reply that isn't complete.
+    is_begun: bool,
+    is_child: bool,
+    /// The id of the message to which the user went back.
+    revert: Option<String>,
+    is_reverted: bool,
+}
+
+impl Session {
+    fn of(program: &'static str) -> Self {
+        Self {
+            program,
+            last: None,
+            turns: 0,
+            children: RecentSet::default(),
+            is_shell: false,
+            end: None,
+            is_begun: false,
+            is_child: false,
+            revert: None,
+            is_reverted: false,
+        }
+    }
+}
+
+impl Reader for Session {
+    fn record(&mut self, record: Source<'_>, draft: &mut Draft<'_>) {
+        match record.path {
+            0 => self.row(record.text, draft),
+            1 => {
+                let ids = walk::items(record.text).filter_map(|id| text(Some(id)));
+                self.children.extend(ids.map(Box::from));
+            }
+            2 => self.message(record.text, draft),
+            _ => draft.issue(
+                IssueKind::TooLong,
+                "the session has more messages than board reads",
+            ),
+        }
+    }
+
+    fn look(&mut self, draft: &mut Draft<'_>) {
+        let end = self.end.clone().filter(|_| !self.is_begun);
+        let at = draft.latest();
+        let run = draft.run();
+        run.awaits_user = end.is_some() && !self.is_child;
+        run.updated_at = at.filter(|_| end.is_some());
+        run.ended = end.map(Box::new);
+        run.turns = Some(self.turns);
+        run.children = Some(self.children.len() as u64);
+        run.child_ids = self.children.listed();
+    }
+}
+
+impl Session {
+    fn row(&mut self, record: &str, draft: &mut Draft<'_>) {
+        let row = Row::of(record);
+        draft.event(EventDraft::new("session", millis(row.created)));
+        let model = row.model.map(Model::of).unwrap_or_default();
+        self.is_child = row.parent.is_some();
+        self.revert = row
+            .revert
+            .and_then(|revert| filled(member(revert, "messageID")));
+        let version = filled(row.version).map_or_else(String::new, |version| format!(" {version}"));
+        let run = draft.run();
+        run.run_id = short(row.id);
+        run.parent = short(row.parent);
+        run.agent = short(row.agent);
+        run.model = short(model.id);
+        run.project = short(row.directory);
+        run.started_at = millis(row.created);
+        run.tool = Some(cut(&format!("{}{version}", self.program)));
+        run.cost_usd = above_zero(row.cost);
+        // Until the model gives one, the title is the time.
+        let title = filled(row.title).filter(|title| {
+            !title.starts_with("New session - ") && !title.starts_with("Child session - ")
+        });
+        run.titles.extend(title.map(|title| cut(&title)));
+    }
+
+    fn message(&mut self, record: &str, draft: &mut Draft<'_>) {
+        let message = Message::of(record);
+        let role = text(message.role).unwrap_or_default();
+        let mark = EventDraft::new(&role, newest(&message));
+        let id = text(message.id);
+        if id.is_some() && id == self.revert {
+            self.is_reverted = true;
+        }
+        if message.left_out.is_some() || pieces(&message).any(|piece| piece.left_out.is_some()) {
+            draft.issue(
+                IssueKind::TooLong,
+                "the message has values that are too large to be read",
+            );
+        }
+        match &*role {
+            "user" => self.user(&message, mark, draft),
+            "assistant" if self.is_shell => {
+                draft.event(mark.stage(USER_SHELL));
+            }
+            "assistant" if is_true(message.summary) => {
+                let mark = mark.stage("summary").failed(message.error.is_some());
+                draft.event(mark);
+                self.is_begun = message.error.is_none() && message.finish.is_none();
+                self.end = None;
+            }
+            "assistant" if message.error.is_some() && has_no_reply(&part_in(record)) => {
+                // The request failed, and there is no reply.
+                let at = draft.event(mark.failed(true));
+                let steps = self.last.map_or(0, |last| last + 1);
+                self.end = ended(&message, &Part::default(), steps).map(|end| end.at_event(at));
+                self.is_begun = false;
+            }
+            "assistant" => self.reply(record, &message, mark, draft),
+            _ => {
+                draft.event(mark);
+            }
+        }
+    }
+
+    /// Handles a prompt, or what the program writes in its place.
+    fn user(&mut self, message: &Message<'_>, mark: EventDraft<'_>, draft: &mut Draft<'_>) {
+        let said: Vec<String> = pieces(message)
+            .filter(|piece| piece.kind == Some("\"text\"") && !is_true(piece.ignored))
+            .filter(|piece| !is_true(piece.synthetic))
+            .filter_map(|piece| filled(piece.text))
+            .collect();
+        let is_ran =
+            |piece: Piece<'_>| is_true(piece.synthetic) && text(piece.text).as_deref() == Some(RAN);
+        self.is_shell = said.is_empty() && pieces(message).any(is_ran);
+        if self.is_shell {
+            draft.event(mark.stage(USER_SHELL));
+            return;
+        }
+        let compaction = pieces(message).find(|piece| piece.kind == Some("\"compaction\""));
+        if let Some(piece) = compaction {
+            let event = draft.event(mark.stage("compaction"));
+            let trigger = match piece.auto {
+                Some("true") => "auto",
+                Some("false") => "manual",
+                _ => "",
+            };
+            return draft.compacted(Compaction {
+                event,
+                tokens: None,
+                tokens_after: None,
+                trigger: trigger.into(),
+            });
+        }
+        if said.is_empty() {
+            draft.event(mark);
+            return;
+        }
+        self.close(draft);
+        (self.end, self.is_begun) = (None, false);
+        self.turns += 1;
+        let words = said.join("\n\n");
+        draft.prompt(Some(unwrapped(&words)), &mark);
+    }
+
+    fn close(&self, draft: &mut Draft<'_>) {
+        self.last.into_iter().for_each(|last| draft.close(last));
+    }
+
+    fn reply(
+        &mut self,
+        record: &str,
+        message: &Message<'_>,
+        mark: EventDraft<'_>,
+        draft: &mut Draft<'_>,
+    ) {
+        let part = part_in(record);
+        let time = message.time.map(Time::of).unwrap_or_default();
+        let failed = message.error.is_some() || part.has_failed();
+        let n = draft.reply(
+            None,
+            millis(time.created),
+            EventDraft {
+                kind: EventKind::Inside,
+                failed,
+                ..mark
+            },
+        );
+        let at = draft.newest();
+        self.close(draft);
+        self.last = Some(n);
+        draft.name_model(&part);
+        let children = pieces(message)
+            .filter_map(|piece| State::of(piece.state?).metadata)
+            .filter_map(|metadata| filled(Details::of(metadata).session));
+        self.children.extend(children.map(Box::from));
+        if self.is_reverted {
+            draft.leave(n, true);
+        }
+        self.is_begun = time.completed.is_none() && message.error.is_none();
+        self.end = ended(message, &part, n).map(|end| end.at_event(at));
+        draft.part(n, part);
+    }
+}
+
+/// Returns the end of the turn that this reply completes, if it does.
+fn ended(message: &Message<'_>, part: &Part, n: usize) -> Option<Ended> {
+    if let Some(error) = message.error.map(Failure::of) {
+        let name = filled(error.name).unwrap_or_else(|| "error".to_owned());
+        let end = End::of(ENDS, &name)?;
+        let words = failure(&error).filter(|_| end.outcome != Outcome::Cancelled);
+        return Some(match words {
+            Some(words) => end.detail(cut(&words)),
+            None => end,
+        });
+    }
+    let finish = filled(message.finish)?;
+    match &*finish {
+        "stop" => Some(Ended::answered(&finish)),
+        "length" => Some(Ended::cut_reply(&finish)),
+        "content-filter" => Some(Ended::refused(&finish)),
+        // No further request follows a call that the user refused.
+        "tool-calls" => {
+            let refused = part
+                .answers
+                .iter()
+                .find(|answer| answer.status == Some("cancelled"))?;
+            let call = part.calls.iter().find(|call| call.id == refused.call)?;
+            Some(Ended::cancelled_call(
+                "cancelled",
+                "by the user",
+                n,
+                &call.name,
+                Certainty::Inferred,
+            ))
+        }
+        _ => None,
+    }
+}
+
+/// Returns the words of an error.
+fn failure(error: &Failure<'_>) -> Option<String> {
+    let reason = error.data.map(Reason::of).unwrap_or_default();
+    let words = filled(reason.message);
+    match (int(reason.status), words) {
+        (Some(status), Some(words)) => Some(format!("{status}: {words}")),
+        (Some(status), None) => Some(format!("status {status}")),
+        (None, words) => words,
+    }
+}
+
+/// Returns the text of a prompt. The command line puts quotes around one with spaces.
+fn unwrapped(words: &str) -> &str {
+    words
+        .strip_prefix('"')
+        .and_then(|words| words.strip_suffix('"'))
+        .filter(|inner| inner.contains(' ') && !inner.contains('"'))
+        .unwrap_or(words)
+}
+
+/// Returns a time in microseconds, from milliseconds since the epoch.
+fn millis(value: Option<&str>) -> Option<i64> {
+    number(value)
+        .filter(|millis| millis.abs() < 1e14)
+        .map(|millis| (millis * 1e3) as i64)
+}
+
+/// Returns the parts of a message.
+fn pieces<'a>(message: &Message<'a>) -> impl Iterator<Item = Piece<'a>> {
+    let parts = message.parts.into_iter().flat_map(walk::items);
+    parts.map(Piece::of)
+}
+
+/// Returns the time of a message's completion, or of the newest of its parts.
+fn newest(message: &Message<'_>) -> Option<i64> {
+    let time = message.time.map(Time::of).unwrap_or_default();
+    let created = millis(time.created).or_else(|| millis(message.created));
+    if message.role != Some("\"assistant\"") {
+        return created;
+    }
+    let parts = pieces(message)
+        .filter_map(|piece| millis(piece.updated))
+        .max();
+    millis(time.completed).or(created.max(parts))
+}
+
+/// Returns the step that a message contains.
+fn part_in(record: &str) -> Part {
+    let message = Message::of(record);
+    let mut part = Part {
+        whole: true,
+        model: filled(message.model),
+        agent: filled(message.agent),
+        finish: filled(message.finish),
+        error: message.error.and_then(|error| {
+            let error = Failure::of(error);
+            failure(&error).or_else(|| filled(error.name))
+        }),
+        tokens: message.tokens.and_then(tokens),
+        ..Part::default()
+    };
+    // Kilo adds the cost of sub-agents to that of the message.
+    let finishes = pieces(&message).filter(|piece| piece.kind == Some("\"step-finish\""));
+    let own = finishes
+        .filter_map(|piece| above_zero(piece.cost))
+        .reduce(|sum, cost| sum + cost);
+    let cost = own.or_else(|| above_zero(message.cost));
+    part.cost = cost.filter(|_| part.tokens.is_some());
+    let cwd = message.path.and_then(|path| filled(Dirs::of(path).cwd));
+    for piece in pieces(&message) {
+        match piece.kind {
+            Some("\"text\"") if !is_true(piece.ignored) => part.text.extend(filled(piece.text)),
+            Some("\"reasoning\"") => part.thought.extend(filled(piece.text)),
+            Some("\"tool\"") => call(&piece, cwd.as_deref(), &mut part),
+            _ => {}
+        }
+    }
+    part
+}
+
+/// Returns whether a message has no reply.
+fn has_no_reply(part: &Part) -> bool {
+    part.text.is_empty()
+        && part.thought.is_empty()
+        && part.calls.is_empty()
+        && part.tokens.is_none()
+}
+
+/// Returns the tokens of a reply. They're written with its completion, and are zero until then.
+fn tokens(usage: &str) -> Option<Tokens> {
+    let usage = Usage::of(usage);
+    let cache = usage.cache.map(Cache::of).unwrap_or_default();
+    let [input, output, reasoning] = [usage.input, usage.output, usage.reasoning].map(count);
+    let [read, written] = [cache.read, cache.write].map(count);
+    let all = [input, output, reasoning, read, written];
+    if all.iter().flatten().all(|tokens| *tokens == 0) {
+        return None;
+    }
+    let or_zero = Option::unwrap_or_default;
+    Some(Tokens {
+        input: input.map(|input| {
+            input
+                .saturating_add(or_zero(read))
+                .saturating_add(or_zero(written))
+        }),
+        cached: read,
+        output: output.map(|output| output.saturating_add(or_zero(reasoning))),
+        reasoning,
+        written,
+        written_1h: None,
+    })
+}
+
+/// Adds a call, and its result if there is one.
+fn call(piece: &Piece<'_>, cwd: Option<&str>, part: &mut Part) {
+    let id = text(piece.call).unwrap_or_default();
+    let name = text(piece.tool).unwrap_or_default();
+    let state = piece.state.map(State::of).unwrap_or_default();
+    let details = state.metadata.map(Details::of).unwrap_or_default();
+    let time = state.time.map(Time::of).unwrap_or_default();
+    let ms = number(time.start)
+        .zip(number(time.end))
+        .map(|(start, end)| end - start)
+        .filter(|ms| *ms >= 0.0);
+    let exit = int(details.exit);
+    let output = state.output.unwrap_or("null").to_owned();
+    let said = || text(state.output).unwrap_or_default();
+    let answer = match state.status {
+        Some("\"completed\"") => Some(match exit {
+            // For the program, a failed command is complete.
+            Some(exit) if exit != 0 => Answer {
+                status: Some("error"),
+                error: Some(said()).filter(|said| !said.is_empty()),
+                ..Answer::default()
+            },
+            None if name == "bash" && said().contains("User aborted the command") => Answer {
+                status: Some("cancelled"),
+                error: Some(said()),
+                ..Answer::default()
+            },
+            _ => Answer {
+                status: Some("success"),
+                output,
+                ..Answer::default()
+            },
+        }),
+        Some("\"error\"") => {
+            let words = filled(state.error);
+            let is_refused = words
+                .as_deref()
+                .is_some_and(|words| words.starts_with("The user rejected"));
+            let is_aborted = words.as_deref() == Some("Tool execution aborted");
+            Some(Answer {
+                status: Some(if is_refused || is_aborted {
+                    "cancelled"
+                } else {
+                    "error"
+                }),
+                error: words.or_else(|| {
+                    let words = if is_refused { DECLINED } else { NO_WORDS };
+                    Some(words.to_owned())
+                }),
+                ..Answer::default()
+            })
+        }
+        _ => None,
+    };
+    if answer.is_some() {
+        changes(&details, cwd, part);
+    }
+    part.answers.extend(answer.map(|answer| Answer {
+        call: id.clone(),
+        exit,
+        ms,
+        output: if answer.output.is_empty() {
+            "null".to_owned()
+        } else {
+            answer.output.clone()
+        },
+        ..answer
+    }));
+    part.calls.push(CallDraft {
+        id,
+        name,
+        args: state.input.unwrap_or("{}").to_owned(),
+    });
+}
+
+/// Adds the files and the plan that a call changed.
+fn changes(details: &Details<'_>, cwd: Option<&str>, part: &mut Part) {
+    let mut change = |path: Option<String>, diff: Option<String>| {
+        if let (Some(path), Some(diff)) = (path, diff) {
+            part.diffs.push((part.changes.len(), diff));
+            let path = below(&path, cwd);
+            part.changes.push((format!("files.{path}"), None, None));
+        }
+    };
+    let files: Vec<Changed<'_>> = match details.files {
+        Some(files) if files.starts_with('[') => walk::items(files).map(Changed::of).collect(),
+        _ => Vec::new(),
+    };
+    if !files.is_empty() {
+        for file in files {
+            let path = filled(file.relative).or_else(|| filled(file.path));
+            change(
+                path.or_else(|| filled(file.file)),
+                filled(file.diff.or(file.patch)),
+            );
+        }
+    } else if let Some(file) = details.filediff.map(Changed::of) {
+        change(
+            filled(file.file),
+            filled(details.diff).or_else(|| filled(file.patch)),
+        );
+    } else {
+        change(filled(details.path), filled(details.diff));
+    }
+    if let Some(todos) = details.todos {
+        part.changes
+            .push(("todos".to_owned(), None, Some(todos.to_owned())));
+    }
+}

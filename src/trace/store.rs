@@ -1,0 +1,918 @@
+//! Reads the SQLite databases in which tools keep their runs: lists the runs, and makes the document
+//! of one from its rows.
+//!
+//! Changes nothing: SQLite's locks and shared memory aren't used, so that no program waits for
+//! board, and no file is created. Without locks, a checkpoint of the writer may change pages while
+//! they are read. The database is therefore compared before and after, and read again if it
+//! changed. Each look opens the database again, because a connection sees one state.
+//!
+//! A database may be damaged or hostile. Only the tables and columns of a format are read, which
+//! SQLite's authorizer enforces. Sizes of values, numbers of rows and time are limited.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::ffi::{OsStr, OsString};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
+use rusqlite::config::DbConfig;
+use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
+use rusqlite::limits::Limit;
+use rusqlite::types::ValueRef;
+use rusqlite::{Connection, ErrorCode, OpenFlags, Row};
+
+use super::beneath::{Dir, Kind, refused};
+use super::read_at::ReadAt as _;
+use super::stamp::Stamp;
+use crate::format::{Rows, Table};
+use crate::model::MAX_LINE_BYTES;
+use crate::model::json::Json;
+
+/// Larger values are left out of a document.
+const MAX_VALUE_BYTES: usize = 4 << 20;
+/// A record of a document has at most about this many bytes. Values beyond them are left out.
+const MAX_RECORD_BYTES: usize = (MAX_LINE_BYTES as usize) / 4 * 3;
+/// The most messages of a run, parts of a message, and children or further rows of a run.
+const MAX_MESSAGES: usize = 200_000;
+const MAX_PARTS: usize = 5_000;
+const MAX_BESIDE: usize = 1_000;
+/// The longest id of a run in bytes.
+const MAX_ID_BYTES: usize = 200;
+/// How long listing the runs may take, and reading the rows of one record.
+const LIST_TIME: Duration = Duration::from_secs(20);
+const RECORD_TIME: Duration = Duration::from_secs(5);
+/// How many thousand operations SQLite may make to read a schema. That of a large tool takes four.
+const SCHEMA_OPS: u64 = 400;
+/// A document isn't read beyond this many bytes.
+const MAX_DOCUMENT_BYTES: u64 = 1 << 30;
+/// How often a database is read again if it changes meanwhile.
+const TRIES: usize = 4;
+/// A document of at most this many bytes is read again as a whole if the database changes
+/// meanwhile.
+const AT_ONCE_BYTES: usize = 4 << 20;
+/// How a database begins.
+const SQLITE: &[u8] = b"SQLite format 3\0";
+/// The size of a database's header, and that of its write-ahead log.
+const HEADER_BYTES: usize = 100;
+const LOG_HEADER_BYTES: usize = 32;
+/// The bytes of a URI's path that need no escape.
+const PLAIN: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'/')
+    .remove(b'-')
+    .remove(b'_')
+    .remove(b'.');
+
+/// A run of a database.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct RunRow {
+    /// Changes with any row of the run.
+    pub(super) version: u64,
+    /// The time of the last change, if it's recorded.
+    pub(super) written: Option<SystemTime>,
+}
+
+/// The runs of a database by name, and what is wrong with it.
+pub(super) type RunRows = (Vec<(Arc<str>, RunRow)>, Option<String>);
+
+/// The place of a database.
+#[derive(Debug, Clone)]
+pub(super) struct Place {
+    root: PathBuf,
+    below: PathBuf,
+    name: OsString,
+}
+
+impl Place {
+    pub(super) fn of(root: &Path, below: &Path, name: &OsStr) -> Self {
+        Self {
+            root: root.to_owned(),
+            below: below.to_owned(),
+            name: name.to_owned(),
+        }
+    }
+
+    fn path(&self) -> PathBuf {
+        self.root.join(&self.below).join(&self.name)
+    }
+}
+
+/// Returns the name of the write-ahead log or of the rollback journal.
+fn beside(name: &OsStr, ending: &str) -> OsString {
+    let mut name = name.to_owned();
+    name.push(ending);
+    name
+}
+
+/// Returns the stamp of a database with its write-ahead log, which holds its newest rows.
+///
+/// # Errors
+/// Fails if the database doesn't exist, or can't be examined.
+pub(super) fn stamp(dir: &Dir, name: &OsStr) -> io::Result<(Kind, Stamp)> {
+    let (kind, stamp) = dir.look(name)?;
+    match dir.look(&beside(name, "-wal")) {
+        Ok((_, log)) => Ok((kind, stamp.and(log))),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok((kind, stamp)),
+        Err(error) => Err(error),
+    }
+}
+
+/// What shows whether pages changed that a reader without locks may have read.
+#[derive(Debug)]
+struct State {
+    database: Stamp,
+    header: [u8; HEADER_BYTES],
+    /// The header of the write-ahead log, if there is one. A writer that starts it over changes
+    /// that. New rows are appended.
+    log: Option<[u8; LOG_HEADER_BYTES]>,
+    /// Changes with any new row.
+    whole: Stamp,
+}
+
+impl State {
+    fn of(place: &Place) -> io::Result<Self> {
+        let dir = Dir::open(&place.root, &place.below)?;
+        let (file, database) = dir.file(&place.name)?;
+        let mut header = [0; HEADER_BYTES];
+        // SQLite would delete the log of an empty file.
+        if file.read_at(&mut header, 0)? < HEADER_BYTES || !header.starts_with(SQLITE) {
+            return Err(damaged("it has no header"));
+        }
+        let log = match dir.look(&beside(&place.name, "-wal")) {
+            Ok((Kind::File, _)) => {
+                let (file, _) = dir.file(&beside(&place.name, "-wal"))?;
+                let mut log = [0; LOG_HEADER_BYTES];
+                // An empty one has no rows.
+                (file.read_at(&mut log, 0)? > 0).then_some(log)
+            }
+            Ok(_) => return Err(refused("its -wal is not a regular file")),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(error) => return Err(error),
+        };
+        // A program is changing pages, or was killed while it did.
+        if log.is_none() && has_journal(&dir, &place.name)? {
+            return Err(busy("a program is writing to it"));
+        }
+        let (_, whole) = stamp(&dir, &place.name)?;
+        Ok(Self {
+            database,
+            header,
+            log,
+            whole,
+        })
+    }
+
+    /// Returns whether the database is in the mode that keeps new rows in a separate file.
+    fn wants_log(&self) -> bool {
+        self.header.get(18..20) == Some(&[2, 2])
+    }
+
+    /// Returns whether what was read since `self` is one state of the database.
+    fn is_still(&self, now: &Self) -> bool {
+        // A log that is begun now contains only rows that weren't read.
+        let log = self.log.is_none() || self.log == now.log;
+        self.database == now.database && self.header == now.header && log
+    }
+}
+
+/// Returns whether there is a rollback journal. A program that keeps the file clears its beginning.
+fn has_journal(dir: &Dir, name: &OsStr) -> io::Result<bool> {
+    let name = beside(name, "-journal");
+    match dir.look(&name) {
+        Ok((Kind::File, _)) => {
+            let mut first = [0];
+            let read = dir.file(&name)?.0.read_at(&mut first, 0)?;
+            Ok(read > 0 && first != [0])
+        }
+        Ok(_) => Err(refused("its -journal is not a regular file")),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+fn damaged(why: &str) -> io::Error {
+    let what = format!("the database is damaged: {why}");
+    io::Error::new(io::ErrorKind::InvalidData, what)
+}
+
+fn busy(why: &str) -> io::Error {
+    io::Error::other(why.to_owned())
+}
+
+/// An open database.
+struct Store {
+    connection: Connection,
+    rows: &'static Rows,
+    place: Place,
+    state: State,
+    /// Until when SQLite may work, in milliseconds since `begun`, and the thousands of operations
+    /// that are left.
+    until: Arc<AtomicU64>,
+    left: Arc<AtomicU64>,
+    begun: Instant,
+    /// The columns of each table that are read.
+    columns: HashMap<&'static str, Vec<&'static str>>,
+    /// The tables of marks that exist.
+    marks: HashSet<&'static str>,
+}
+
+impl Store {
+    fn open(place: &Place, rows: &'static Rows) -> io::Result<Self> {
+        if !cfg!(unix) {
+            return Err(io::Error::new(
+                io::ErrorKind::Unsupported,
+                "board reads SQLite databases without changing them only on Unix",
+            ));
+        }
+        let state = State::of(place)?;
+        let path = place.path();
+        let path = percent_encode(path.as_os_str().as_encoded_bytes(), PLAIN).to_string();
+        // Without a log, SQLite would create one. With one, it must be read.
+        let how = if state.log.is_some() {
+            "mode=ro&vfs=unix-none"
+        } else {
+            "mode=ro&immutable=1"
+        };
+        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
+            | OpenFlags::SQLITE_OPEN_URI
+            | OpenFlags::SQLITE_OPEN_NO_MUTEX
+            | OpenFlags::SQLITE_OPEN_NOFOLLOW;
+        let mut connection =
+            Connection::open_with_flags(format!("file:{path}?{how}"), flags).map_err(failed)?;
+        // Without locks, SQLite takes this connection for the only one when it's closed. It would then
+        // move all rows to the database, and delete a log without any.
+        connection
+            .set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)
+            .map_err(failed)?;
+        let (until, left) = (
+            Arc::new(AtomicU64::new(0)),
+            Arc::new(AtomicU64::new(SCHEMA_OPS)),
+        );
+        let begun = Instant::now();
+        let handler = {
+            let (until, left) = (Arc::clone(&until), Arc::clone(&left));
+            move || {
+                let ops = left.load(Ordering::Relaxed);
+                left.store(ops.saturating_sub(1), Ordering::Relaxed);
+                ops == 0 || millis(begun.elapsed()) > until.load(Ordering::Relaxed)
+            }
+        };
+        connection
+            .progress_handler(1_000, Some(handler))
+            .map_err(failed)?;
+        for (limit, most) in [
+            (Limit::SQLITE_LIMIT_LENGTH, 2 * MAX_VALUE_BYTES as i32),
+            (Limit::SQLITE_LIMIT_SQL_LENGTH, 1 << 20),
+            (Limit::SQLITE_LIMIT_COLUMN, 500),
+            (Limit::SQLITE_LIMIT_EXPR_DEPTH, 100),
+            (Limit::SQLITE_LIMIT_COMPOUND_SELECT, 4),
+            (Limit::SQLITE_LIMIT_ATTACHED, 0),
+            (Limit::SQLITE_LIMIT_TRIGGER_DEPTH, 1),
+            (Limit::SQLITE_LIMIT_WORKER_THREADS, 0),
+        ] {
+            connection.set_limit(limit, most).map_err(failed)?;
+        }
+        // The first of these must come before anything is read.
+        connection
+            .execute_batch(
+                "PRAGMA locking_mode=EXCLUSIVE; PRAGMA trusted_schema=OFF; PRAGMA cell_size_check=ON; \
+                 PRAGMA query_only=ON; PRAGMA temp_store=MEMORY; PRAGMA mmap_size=0;",
+            )
+            .map_err(failed)?;
+        let mut store = Self {
+            connection,
+            rows,
+            place: place.clone(),
+            state,
+            until,
+            left,
+            begun,
+            columns: HashMap::new(),
+            marks: HashSet::new(),
+        };
+        store.allow(LIST_TIME, SCHEMA_OPS);
+        store.learn()?;
+        let tables: Vec<&'static str> = store.tables().map(|table| table.name).collect();
+        let marks = store.marks.clone();
+        let authorize = move |context: AuthContext<'_>| match context.action {
+            AuthAction::Select | AuthAction::Function { .. } => Authorization::Allow,
+            AuthAction::Read { table_name, .. }
+                if tables.contains(&table_name) || marks.contains(table_name) =>
+            {
+                Authorization::Allow
+            }
+            _ => Authorization::Deny,
+        };
+        store
+            .connection
+            .authorizer(Some(authorize))
+            .map_err(failed)?;
+        Ok(store)
+    }
+
+    /// Lets SQLite work for this long, and for as many thousand operations.
+    fn allow(&self, time: Duration, ops: u64) {
+        let until = millis(self.begun.elapsed().saturating_add(time));
+        self.until.store(until, Ordering::Relaxed);
+        self.left.store(ops, Ordering::Relaxed);
+    }
+
+    fn tables(&self) -> impl Iterator<Item = &'static Table> + use<> {
+        let rows = self.rows;
+        [Some(&rows.run), Some(&rows.messages)]
+            .into_iter()
+            .chain([rows.parts.as_ref(), rows.beside.as_ref()])
+            .flatten()
+    }
+
+    /// Finds the columns that exist of those that are read. A view or a virtual table doesn't count
+    /// as a table, because reading it may run anything.
+    fn learn(&mut self) -> io::Result<()> {
+        let mut columns = HashMap::new();
+        for table in self.tables() {
+            if !self.is_table(table.name)? {
+                continue;
+            }
+            let mut known: Vec<&'static str> = Vec::new();
+            let mut query = self
+                .connection
+                .prepare("SELECT name FROM pragma_table_info(?1)")
+                .map_err(failed)?;
+            let mut found = query.query([table.name]).map_err(failed)?;
+            while let Some(row) = found.next().map_err(failed)? {
+                let name = row.get_ref(0).ok().and_then(|name| name.as_str().ok());
+                known.extend(table.columns.iter().filter(|known| Some(**known) == name));
+            }
+            columns.insert(table.name, known);
+        }
+        for mark in self.rows.marks {
+            if self.is_table(mark.table)? {
+                self.marks.insert(mark.table);
+            }
+        }
+        self.columns = columns;
+        let run = &self.rows.run;
+        let has = |table: &Table, column: &str| self.has(table, column);
+        let messages = &self.rows.messages;
+        let missing = [(run, "id"), (messages, "id"), (messages, messages.of)]
+            .into_iter()
+            .find(|(table, column)| !has(table, column));
+        let Some((table, column)) = missing else {
+            return Ok(());
+        };
+        let what = if self.columns.is_empty() && self.state.wants_log() && self.state.log.is_none()
+        {
+            let log = beside(&self.place.name, "-wal");
+            format!(
+                "its newest rows are in {}, which is missing here: copy both files",
+                log.display()
+            )
+        } else {
+            let what = self.rows.what;
+            let name = table.name;
+            match self.columns.contains_key(name) {
+                false => format!("it isn't {what}: it has no table {name}"),
+                true => format!("it isn't {what}: table {name} has no column {column}"),
+            }
+        };
+        Err(io::Error::new(io::ErrorKind::InvalidData, what))
+    }
+
+    fn is_table(&self, name: &str) -> io::Result<bool> {
+        let mut query = self
+            .connection
+            .prepare(
+                "SELECT 1 FROM sqlite_schema WHERE name = ?1 AND type = 'table' AND rootpage > 0 \
+                 AND sql LIKE 'CREATE TABLE%'",
+            )
+            .map_err(failed)?;
+        query.exists([name]).map_err(failed)
+    }
+
+    fn has(&self, table: &Table, column: &str) -> bool {
+        self.columns
+            .get(table.name)
+            .is_some_and(|known| known.contains(&column))
+    }
+
+    /// Returns the columns of a query for rows of `table`, each with its size. A value that's too
+    /// large isn't loaded.
+    fn select(&self, table: &Table) -> String {
+        let columns = self.columns.get(table.name);
+        let columns: Vec<String> = columns
+            .into_iter()
+            .flatten()
+            .map(|column| {
+                format!(
+                    "CASE WHEN octet_length({column}) <= {MAX_VALUE_BYTES} THEN {column} END, octet_length({column})"
+                )
+            })
+            .collect();
+        format!("SELECT {} FROM {}", columns.join(", "), table.name)
+    }
+
+    /// Returns the part of a query that sorts the rows of `table` by the columns that exist.
+    fn order(&self, table: &Table) -> String {
+        let columns = table.order.iter().copied();
+        let columns: Vec<&str> = columns.filter(|column| self.has(table, column)).collect();
+        match columns.is_empty() {
+            true => String::new(),
+            false => format!("ORDER BY {}", columns.join(", ")),
+        }
+    }
+
+    /// Lists the runs, at most `most`.
+    fn list(&self, most: usize) -> io::Result<RunRows> {
+        self.allow(LIST_TIME, u64::MAX);
+        let marks = self.marks()?;
+        // Without marks, any new row may belong to any run.
+        let whole = marks.is_none().then_some(self.state.whole);
+        let marks = marks.unwrap_or_default();
+        let table = &self.rows.run;
+        let (written, unit) = self.rows.written;
+        let versions: Vec<&str> = self
+            .rows
+            .versions
+            .iter()
+            .copied()
+            .filter(|column| self.has(table, column))
+            .collect();
+        let time = match self.has(table, written) {
+            true => written,
+            false => "NULL",
+        };
+        let mut wanted = vec!["id", time];
+        wanted.extend(versions);
+        let query = format!("SELECT {} FROM {}", wanted.join(", "), table.name);
+        let mut query = self.connection.prepare(&query).map_err(failed)?;
+        let mut found = query.query([]).map_err(failed)?;
+        let (mut runs, mut odd, mut beyond) = (HashMap::new(), 0_usize, 0_usize);
+        while let Some(row) = found.next().map_err(failed)? {
+            let id = row.get_ref(0).ok().and_then(id_of);
+            let Some(id) = id else {
+                odd += 1;
+                continue;
+            };
+            if runs.len() >= most {
+                beyond += 1;
+                continue;
+            }
+            let mut hasher = DefaultHasher::new();
+            for column in 1..wanted.len() {
+                hash(row, column, &mut hasher);
+            }
+            (marks.get(&*id), whole).hash(&mut hasher);
+            let micros = number(row, 1).map(|time| time * unit);
+            let version = hasher.finish();
+            let written = micros.and_then(time_of);
+            let run = RunRow { version, written };
+            odd += usize::from(runs.insert(id, run).is_some());
+        }
+        let mut runs: Vec<_> = runs.into_iter().collect();
+        runs.sort_by(|(a, _), (b, _)| a.cmp(b));
+        let fault = match (odd, beyond) {
+            (0, 0) => None,
+            (odd, 0) => Some(format!("rows of runs without a usable id: {odd}")),
+            (_, beyond) => Some(format!(
+                "the first {most} runs are shown, and {beyond} more are not"
+            )),
+        };
+        Ok((runs, fault))
+    }
+
+    /// Returns a hash of what shows the state of each run's rows, or `None` if nothing does.
+    fn marks(&self) -> io::Result<Option<HashMap<Arc<str>, u64>>> {
+        // Another version may lack a column of a query.
+        let marks = self.rows.marks.iter();
+        let query = marks
+            .filter(|mark| self.marks.contains(mark.table))
+            .find_map(|mark| self.connection.prepare(mark.query).ok());
+        let Some(mut query) = query else {
+            return Ok(None);
+        };
+        let columns = query.column_count();
+        let mut found = query.query([]).map_err(failed)?;
+        let mut marks = HashMap::new();
+        while let Some(row) = found.next().map_err(failed)? {
+            let Some(id) = row.get_ref(0).ok().and_then(id_of) else {
+                continue;
+            };
+            let mut hasher = DefaultHasher::new();
+            (1..columns).for_each(|column| hash(row, column, &mut hasher));
+            marks.insert(id, hasher.finish());
+        }
+        Ok(Some(marks))
+    }
+
+    /// Returns whether everything read so far belongs to one state.
+    fn is_still(&self) -> io::Result<bool> {
+        Ok(self.state.is_still(&State::of(&self.place)?))
+    }
+
+    /// Returns the start of the run's document: everything but the messages.
+    fn start(&self, id: &str) -> io::Result<Vec<u8>> {
+        self.allow(RECORD_TIME, u64::MAX);
+        let run = &self.rows.run;
+        let mut out = format!("{{{}:", quoted(run.key)).into_bytes();
+        let query = format!("{} WHERE id = ?1", self.select(run));
+        let mut query = self.connection.prepare(&query).map_err(failed)?;
+        let mut found = query.query([id]).map_err(failed)?;
+        let Some(row) = found.next().map_err(failed)? else {
+            return Err(io::Error::new(
+                io::ErrorKind::NotFound,
+                "the database has no such run",
+            ));
+        };
+        self.object(row, run, MAX_RECORD_BYTES, &mut out);
+        out.push(b'}');
+        out.extend_from_slice(b",\n\"children\":[");
+        if self.has(run, self.rows.parent) {
+            let parent = self.rows.parent;
+            let query = format!(
+                "SELECT id FROM {} WHERE {parent} = ?1 ORDER BY id LIMIT {MAX_BESIDE}",
+                run.name
+            );
+            let mut query = self.connection.prepare(&query).map_err(failed)?;
+            let mut found = query.query([id]).map_err(failed)?;
+            let mut is_first = true;
+            while let Some(row) = found.next().map_err(failed)? {
+                if let Some(id) = row.get_ref(0).ok().and_then(id_of) {
+                    separate(&mut is_first, &mut out);
+                    out.extend_from_slice(quoted(&id).as_bytes());
+                }
+            }
+        }
+        out.push(b']');
+        if let Some(table) = &self.rows.beside {
+            out.extend_from_slice(format!(",\n{}:[", quoted(table.key)).as_bytes());
+            self.rows_of(table, id, MAX_BESIDE, &mut out)?;
+            out.push(b']');
+        }
+        out.extend_from_slice(format!(",\n{}:[", quoted(self.rows.messages.key)).as_bytes());
+        Ok(out)
+    }
+
+    /// Appends the rows of `table` that belong to `id`, and leaves out what is too large.
+    fn rows_of(&self, table: &Table, id: &str, most: usize, out: &mut Vec<u8>) -> io::Result<()> {
+        if !self.has(table, table.of) {
+            return Ok(());
+        }
+        let query = format!(
+            "{} WHERE {} = ?1 {} LIMIT {}",
+            self.select(table),
+            table.of,
+            self.order(table),
+            most + 1
+        );
+        let begun = out.len();
+        let mut query = self.connection.prepare(&query).map_err(failed)?;
+        let mut found = query.query([id]).map_err(failed)?;
+        let (mut is_first, mut count) = (true, 0);
+        while let Some(row) = found.next().map_err(failed)? {
+            count += 1;
+            if count > most {
+                separate(&mut is_first, out);
+                out.extend_from_slice(b"{\"left_out\":[\"further rows\"]}");
+                break;
+            }
+            let before = out.len();
+            separate(&mut is_first, out);
+            let rest = MAX_RECORD_BYTES.saturating_sub(before - begun);
+            if self.object(row, table, rest, out) {
+                out.truncate(before);
+                is_first = is_first || before == begun;
+            } else {
+                out.push(b'}');
+            }
+        }
+        Ok(())
+    }
+
+    /// Appends a row as an object without its last brace, of at most about `most` bytes. Returns
+    /// whether the row isn't part of the document.
+    fn object(&self, row: &Row<'_>, table: &Table, most: usize, out: &mut Vec<u8>) -> bool {
+        let begun = out.len();
+        let mut left_out = Vec::new();
+        let mut is_first = true;
+        out.push(b'{');
+        for (at, column) in self
+            .columns
+            .get(table.name)
+            .into_iter()
+            .flatten()
+            .enumerate()
+        {
+            let size = row.get::<_, i64>(2 * at + 1).unwrap_or_default();
+            let value = row.get_ref(2 * at).unwrap_or(ValueRef::Null);
+            let is_large = size > MAX_VALUE_BYTES as i64
+                || size.saturating_add((out.len() - begun) as i64) > most as i64;
+            if is_large {
+                left_out.push(*column);
+                continue;
+            }
+            let holds_json = table.json.contains(column);
+            let text = match value {
+                ValueRef::Text(bytes) if holds_json => match std::str::from_utf8(bytes) {
+                    Ok(text) if (self.rows.leaves_out)(text) => return true,
+                    Ok(text) if is_json(text) => text.to_owned(),
+                    _ => quoted(&String::from_utf8_lossy(bytes)),
+                },
+                ValueRef::Text(bytes) => quoted(&String::from_utf8_lossy(bytes)),
+                ValueRef::Integer(number) => number.to_string(),
+                ValueRef::Real(number) if number.is_finite() => {
+                    serde_json::Number::from_f64(number)
+                        .map_or_else(|| "null".to_owned(), |number| number.to_string())
+                }
+                ValueRef::Null | ValueRef::Real(_) | ValueRef::Blob(_) => continue,
+            };
+            let members = text
+                .trim()
+                .strip_prefix('{')
+                .and_then(|text| text.strip_suffix('}'))
+                .filter(|_| table.spread == *column);
+            if let Some(members) = members {
+                if !members.trim().is_empty() {
+                    separate(&mut is_first, out);
+                    out.extend_from_slice(members.as_bytes());
+                }
+                continue;
+            }
+            separate(&mut is_first, out);
+            out.extend_from_slice(format!("{}:", quoted(column)).as_bytes());
+            out.extend_from_slice(text.as_bytes());
+        }
+        if !left_out.is_empty() {
+            let names: Vec<String> = left_out.iter().map(|name| quoted(name)).collect();
+            separate(&mut is_first, out);
+            out.extend_from_slice(format!("\"left_out\":[{}]", names.join(",")).as_bytes());
+        }
+        false
+    }
+
+    /// Returns the row ids of the run's messages in order.
+    fn messages(&self, id: &str) -> io::Result<(VecDeque<i64>, bool)> {
+        self.allow(LIST_TIME, u64::MAX);
+        let table = &self.rows.messages;
+        let query = format!(
+            "SELECT rowid FROM {} WHERE {} = ?1 {} LIMIT {}",
+            table.name,
+            table.of,
+            self.order(table),
+            MAX_MESSAGES + 1
+        );
+        let mut query = self.connection.prepare(&query).map_err(failed)?;
+        let mut found = query.query([id]).map_err(failed)?;
+        let mut ids = VecDeque::new();
+        while let Some(row) = found.next().map_err(failed)? {
+            ids.extend(row.get::<_, i64>(0).ok());
+        }
+        let is_cut = ids.len() > MAX_MESSAGES;
+        ids.truncate(MAX_MESSAGES);
+        Ok((ids, is_cut))
+    }
+
+    /// Appends a message with its parts.
+    fn message(&self, rowid: i64, out: &mut Vec<u8>) -> io::Result<()> {
+        self.allow(RECORD_TIME, u64::MAX);
+        let table = &self.rows.messages;
+        let query = format!("{} WHERE rowid = ?1", self.select(table));
+        let mut query = self.connection.prepare(&query).map_err(failed)?;
+        let mut found = query.query([rowid]).map_err(failed)?;
+        let Some(row) = found.next().map_err(failed)? else {
+            out.extend_from_slice(b"null");
+            return Ok(());
+        };
+        let begun = out.len();
+        if self.object(row, table, MAX_RECORD_BYTES, out) {
+            out.truncate(begun);
+            out.extend_from_slice(b"null");
+            return Ok(());
+        }
+        let at = self
+            .columns
+            .get(table.name)
+            .and_then(|known| known.iter().position(|column| *column == "id"));
+        let id = at.and_then(|at| row.get_ref(2 * at).ok()).and_then(id_of);
+        if let Some((table, id)) = self.rows.parts.as_ref().zip(id) {
+            out.extend_from_slice(format!(",{}:[", quoted(table.key)).as_bytes());
+            self.rows_of(table, &id, MAX_PARTS, out)?;
+            out.push(b']');
+        }
+        out.push(b'}');
+        Ok(())
+    }
+}
+
+/// Returns the runs of a database, at most `most`.
+///
+/// # Errors
+/// Fails if it isn't a database of this kind, or can't be read now.
+pub(super) fn list(place: &Place, rows: &'static Rows, most: usize) -> io::Result<RunRows> {
+    let mut failure = None;
+    let begun = Instant::now();
+    for _ in 0..TRIES {
+        // A damaged one takes as long each time.
+        if failure.is_some() && begun.elapsed() > RECORD_TIME {
+            break;
+        }
+        let found = Store::open(place, rows).and_then(|store| {
+            let found = store.list(most);
+            Ok((store.is_still()?, found?))
+        });
+        match found {
+            Ok((true, found)) => return Ok(found),
+            Ok((false, _)) => failure = None,
+            // It may have changed meanwhile.
+            Err(error) => failure = Some(error),
+        }
+    }
+    Err(failure.unwrap_or_else(|| busy("a program is writing to it")))
+}
+
+/// Returns a reader for the document of the run `id`.
+///
+/// # Errors
+/// Fails like [`list`]. The reader fails if the database changes while it's being read.
+pub(super) fn document(
+    place: &Place,
+    rows: &'static Rows,
+    id: &str,
+) -> io::Result<Box<dyn Read + Send>> {
+    let mut failure = None;
+    let begun = Instant::now();
+    for _ in 0..TRIES {
+        if failure.is_some() && begun.elapsed() > RECORD_TIME {
+            break;
+        }
+        let read = || -> io::Result<(bool, Document)> {
+            let store = Store::open(place, rows)?;
+            let mut document = Document::new(store, id)?;
+            while document.ready.len() < AT_ONCE_BYTES && !document.is_over {
+                document.step()?;
+            }
+            Ok((document.is_over || document.store.is_still()?, document))
+        };
+        match read() {
+            Ok((true, document)) => return Ok(Box::new(document)),
+            Ok((false, _)) => failure = None,
+            Err(error) => {
+                let is_gone = error.kind() == io::ErrorKind::NotFound;
+                failure = Some(error);
+                if is_gone {
+                    break;
+                }
+            }
+        }
+    }
+    Err(failure.unwrap_or_else(|| busy(CHANGED)))
+}
+
+const CHANGED: &str = "the database changed while it was read";
+
+/// The document of a run while it's being read.
+struct Document {
+    store: Store,
+    rest: VecDeque<i64>,
+    /// Whether the run has more messages than are read.
+    is_cut: bool,
+    is_begun: bool,
+    is_over: bool,
+    ready: Vec<u8>,
+    /// How many of the ready bytes were read.
+    taken: usize,
+    /// The bytes before the ready ones.
+    before: u64,
+}
+
+impl Document {
+    fn new(store: Store, id: &str) -> io::Result<Self> {
+        let ready = store.start(id)?;
+        let (rest, is_cut) = store.messages(id)?;
+        Ok(Self {
+            store,
+            rest,
+            is_cut,
+            is_begun: false,
+            is_over: false,
+            ready,
+            taken: 0,
+            before: 0,
+        })
+    }
+
+    /// Reads the next message. The text ends only if it's from one state of the database.
+    fn step(&mut self) -> io::Result<()> {
+        let mut is_first = !std::mem::replace(&mut self.is_begun, true);
+        if self.before.saturating_add(self.ready.len() as u64) > MAX_DOCUMENT_BYTES {
+            self.is_cut |= !self.rest.is_empty();
+            self.rest.clear();
+        }
+        if let Some(rowid) = self.rest.pop_front() {
+            separate(&mut is_first, &mut self.ready);
+            return self.store.message(rowid, &mut self.ready);
+        }
+        if !self.store.is_still()? {
+            return Err(busy(CHANGED));
+        }
+        let end: &[u8] = match self.is_cut {
+            true => b"],\n\"left_out\":[\"further messages\"]}\n",
+            false => b"]}\n",
+        };
+        self.ready.extend_from_slice(end);
+        self.is_over = true;
+        Ok(())
+    }
+}
+
+impl Read for Document {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.taken == self.ready.len() {
+            self.before += self.ready.len() as u64;
+            (self.taken, self.ready) = (0, Vec::new());
+            while self.ready.len() < buffer.len() && !self.is_over {
+                self.step()?;
+            }
+        }
+        let rest = self.ready.get(self.taken..).unwrap_or_default();
+        let read = (&*rest).read(buffer)?;
+        self.taken += read;
+        Ok(read)
+    }
+}
+
+/// Returns why SQLite failed.
+fn failed(error: rusqlite::Error) -> io::Error {
+    let code = error.sqlite_error_code();
+    let (kind, what) = match code {
+        Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
+            return damaged(&error.to_string());
+        }
+        Some(ErrorCode::OperationInterrupted) => (
+            io::ErrorKind::InvalidData,
+            "reading the database takes too long".to_owned(),
+        ),
+        Some(ErrorCode::CannotOpen | ErrorCode::SystemIoFailure | ErrorCode::OutOfMemory)
+        | Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
+            (io::ErrorKind::Other, error.to_string())
+        }
+        _ => (
+            io::ErrorKind::InvalidData,
+            format!("the database can't be read: {error}"),
+        ),
+    };
+    io::Error::new(kind, what)
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Appends a comma before all values but the first.
+fn separate(is_first: &mut bool, out: &mut Vec<u8>) {
+    if !std::mem::replace(is_first, false) {
+        out.extend_from_slice(b",\n");
+    }
+}
+
+/// Returns a text as a JSON string.
+fn quoted(text: &str) -> String {
+    serde_json::Value::from(text).to_string()
+}
+
+/// Returns whether a text is JSON and not just a word or a number.
+fn is_json(text: &str) -> bool {
+    text.starts_with(['{', '[', '"']) && Json::is_json(text)
+}
+
+/// Returns an id, if it can be part of a run's name.
+fn id_of(value: ValueRef<'_>) -> Option<Arc<str>> {
+    let id = value.as_str().ok()?;
+    let is_usable = !id.is_empty() && id.len() <= MAX_ID_BYTES;
+    (is_usable && !id.contains(|c: char| c.is_control() || c == '/')).then(|| id.into())
+}
+
+fn number(row: &Row<'_>, column: usize) -> Option<f64> {
+    match row.get_ref(column).ok()? {
+        ValueRef::Integer(number) => Some(number as f64),
+        ValueRef::Real(number) => Some(number),
+        _ => None,
+    }
+}
+
+/// Returns the moment this many microseconds after the epoch.
+fn time_of(micros: f64) -> Option<SystemTime> {
+    let is_usable = micros.is_finite() && (0.0..1e17).contains(&micros);
+    is_usable.then(|| UNIX_EPOCH + Duration::from_micros(micros as u64))
+}
+
+fn hash(row: &Row<'_>, column: usize, hasher: &mut DefaultHasher) {
+    match row.get_ref(column) {
+        Ok(ValueRef::Integer(number)) => (1, number).hash(hasher),
+        Ok(ValueRef::Real(number)) => (2, number.to_bits()).hash(hasher),
+        Ok(ValueRef::Text(bytes) | ValueRef::Blob(bytes)) => (3, bytes).hash(hasher),
+        Ok(ValueRef::Null) | Err(_) => 0.hash(hasher),
+    }
+}

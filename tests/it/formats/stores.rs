@@ -1,0 +1,389 @@
+//! Tests sessions in SQLite databases: OpenCode, Kilo and Hermes. `tests/support/stores.py` wrote the
+//! samples.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use rusqlite::Connection;
+use sha2::{Digest as _, Sha256};
+use trace_board::model::TraceFile;
+use trace_board::trace::{RootScanner, read_index};
+
+use crate::soak::times;
+
+use super::{read, sample};
+
+/// Copies the files of a sample into a directory.
+fn copied(name: &str) -> tempfile::TempDir {
+    let temp = tempfile::tempdir().expect("a directory");
+    for entry in fs::read_dir(sample(name)).expect("the sample") {
+        let entry = entry.expect("an entry");
+        fs::copy(entry.path(), temp.path().join(entry.file_name())).expect("copied");
+    }
+    temp
+}
+
+/// Returns the hash of each file in a directory.
+fn hashes(dir: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let files = fs::read_dir(dir).expect("a directory");
+    let hashed = files.map(|entry| {
+        let path = entry.expect("an entry").path();
+        let hash = Sha256::digest(fs::read(&path).expect("readable"));
+        (path, hash.to_vec())
+    });
+    hashed.collect()
+}
+
+/// Reads all runs below a directory, and all their steps. Returns their number of steps by key, and
+/// the reasons for skipped files.
+fn read_all(root: &Path) -> (BTreeMap<String, usize>, Vec<String>) {
+    let found = RootScanner::new(root.to_owned()).scan();
+    let steps = found.runs.iter().map(|(key, dir)| {
+        let index = read_index(dir);
+        for step in index.steps() {
+            let line = dir.line(|| &index, TraceFile::Steps, step.span);
+            line.expect("a listed step can be read");
+        }
+        (key.as_str().to_owned(), index.steps().len())
+    });
+    let steps = steps.collect();
+    let skipped = found.skipped.into_iter().map(|skipped| skipped.reason);
+    (steps, skipped.collect())
+}
+
+fn names(steps: &BTreeMap<String, usize>) -> Vec<(&str, usize)> {
+    steps.iter().map(|(key, n)| (key.as_str(), *n)).collect()
+}
+
+#[test]
+fn each_session_of_a_database_is_a_run() {
+    let (steps, skipped) = read_all(&sample("tools/opencode"));
+    let expected = [
+        ("opencode.db/ses_help0001", 1),
+        ("opencode.db/ses_kill0001", 1),
+        ("opencode.db/ses_main0001", 5),
+        ("opencode.db/ses_stop0001", 1),
+    ];
+    assert_eq!(names(&steps), expected);
+    assert_eq!(skipped, [""; 0]);
+}
+
+#[test]
+fn a_session_with_a_sub_agent_and_a_compaction() {
+    let run = read(&sample("tools/opencode/opencode.db/ses_main0001"));
+    let row = &run.row;
+    // The row of the session, three prompts, the user's command with its output, a compaction with
+    // its summary, and five replies.
+    assert_eq!(
+        (row.steps, row.errors, row.events, row.issues),
+        (5, 2, 12, (0, 0))
+    );
+    // 1500 + 1800 + 1700 + 100 + 50, of which 3000 were cached, and 100 + 50 + 100 + 20 + 10, of
+    // which 40 for reasoning. The summary isn't a step.
+    assert_eq!(row.tokens, Some(5_430));
+    assert_eq!(
+        (row.cost_usd, row.turns, row.children),
+        (Some(0.05), Some(2), Some(1)),
+        "the session's own sum includes the summary"
+    );
+    assert_eq!((row.tool_calls, row.tool_errors), (Some(5), Some(2)));
+    assert_eq!(
+        (row.task.as_deref(), row.title()),
+        (Some("The total is wrong, fix it."), "Ledger total fix")
+    );
+    assert_eq!(row.project.as_deref(), Some("/home/me/ledger"));
+    assert_eq!(
+        (&*row.verdict.sentence, row.verdict.certainty.as_str()),
+        ("Finished at step 4 (inferred from stop)", "inferred")
+    );
+    let manifest = run.index.manifest().get().expect("a manifest");
+    assert_eq!(manifest.child_ids, ["ses_help0001".into()]);
+    let compactions = manifest.compactions.iter().map(|at| &*at.trigger);
+    assert_eq!(compactions.collect::<Vec<_>>(), ["auto"]);
+    // A command that failed is complete for the program.
+    let step = run.step(0);
+    let result = &step["action_results"][0];
+    assert_eq!(result["status"], "error", "{step}");
+    assert!(step.to_string().contains("FAILED (failures=1)"));
+    assert!(
+        run.step(2)
+            .to_string()
+            .contains("-    return sum(rows[1:])")
+    );
+    assert_eq!(row.files_changed, Some(1));
+    let child = read(&sample("tools/opencode/opencode.db/ses_help0001"));
+    assert_eq!(child.row.parent.as_deref(), Some("ses_main0001"));
+}
+
+#[test]
+fn a_killed_session_has_no_end_and_no_tokens() {
+    let run = read(&sample("tools/opencode/opencode.db/ses_kill0001"));
+    assert_eq!(
+        (run.row.steps, run.row.tokens, run.row.tool_calls),
+        (1, None, Some(1))
+    );
+    assert_eq!(&*run.row.verdict.sentence, "No end recorded after step 0");
+    assert_eq!(run.row.title(), "Build it.", "its own is only the time");
+    let run = read(&sample("tools/opencode/opencode.db/ses_stop0001"));
+    assert_eq!(
+        (
+            &*run.row.verdict.sentence,
+            run.row.verdict.certainty.as_str()
+        ),
+        ("Interrupted after step 0", "recorded")
+    );
+}
+
+#[test]
+fn the_message_of_kilo_has_the_cost_of_its_sub_agent_too() {
+    let run = read(&sample("tools/kilo/kilo.db/ses_kilo0001"));
+    assert_eq!(
+        (run.row.cost_usd, run.row.tokens, run.row.tool_calls),
+        (Some(0.01), Some(550), Some(1))
+    );
+    assert_eq!(
+        &*run.row.verdict.sentence,
+        "Reply token limit reached in step 1 (inferred from length)"
+    );
+    let conflicts = &run.index.manifest().get().expect("a manifest").conflicts;
+    assert!(conflicts.is_empty(), "{conflicts:?}");
+}
+
+#[test]
+fn a_session_of_hermes_records_its_tokens_as_a_whole() {
+    let run = read(&sample("tools/hermes/state.db/20260504_090000_aaaaaa"));
+    let row = &run.row;
+    // The rows of the session and of its model, and seven messages less the result of a sub-agent.
+    assert_eq!((row.steps, row.errors, row.issues), (3, 1, (0, 0)));
+    assert_eq!(
+        (row.tokens, row.cost_usd, row.children),
+        (Some(2_090), Some(0.02), Some(1))
+    );
+    assert_eq!((row.tool_calls, row.tool_errors), (Some(3), Some(1)));
+    assert_eq!(
+        &*row.verdict.sentence,
+        "Finished at step 2 (inferred from stop)"
+    );
+    let step = run.step(0);
+    assert_eq!(
+        step["action_results"][0]["status"], "error",
+        "a warning follows the JSON of the result: {step}"
+    );
+    assert_eq!(row.files_changed, Some(1));
+    let child = read(&sample("tools/hermes/state.db/20260504_090100_bbbbbb"));
+    assert_eq!(child.row.parent.as_deref(), Some("20260504_090000_aaaaaa"));
+    let limited = read(&sample("tools/hermes/state.db/20260504_090200_cccccc"));
+    assert_eq!(
+        (
+            &*limited.row.verdict.sentence,
+            limited.row.verdict.certainty.as_str()
+        ),
+        (
+            "Step limit reached after step 1: 1 iteration, limit 1",
+            "recorded"
+        )
+    );
+}
+
+#[test]
+fn reading_changes_no_byte_and_blocks_no_writer() {
+    let temp = copied("tools/opencode");
+    let path = temp.path().join("opencode.db");
+    let before = hashes(temp.path());
+    let (steps, skipped) = read_all(temp.path());
+    assert_eq!((steps.len(), skipped.len()), (4, 0));
+    assert_eq!(hashes(temp.path()), before, "without a program");
+    // A program that writes, with the index of its log in shared memory.
+    let writer = Connection::open(&path).expect("opened");
+    let add = |n: usize| {
+        let data = r#"{"role":"assistant","finish":"stop","time":{"created":1,"completed":2}}"#;
+        writer
+            .execute(
+                "INSERT INTO message VALUES(?1,'ses_stop0001',1777890000000,1777890000000,?2)",
+                (format!("msg_9{n:03}"), data),
+            )
+            .expect("written");
+        writer
+            .execute("UPDATE event_sequence SET seq=seq+1", [])
+            .expect("written");
+    };
+    let mut scanner = RootScanner::new(temp.path().to_owned());
+    for n in 0..4 {
+        add(n);
+        let before = hashes(temp.path());
+        let runs = scanner.scan().runs;
+        let stopped = runs
+            .iter()
+            .find(|(key, _)| key.as_str().ends_with("ses_stop0001"));
+        let index = read_index(stopped.expect("the run").1);
+        assert_eq!(index.steps().len(), 2 + n, "the newest row is read");
+        assert_eq!(hashes(temp.path()), before, "beside a program");
+        // Another program can move all rows to the database in between.
+        let busy: i64 = writer
+            .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0))
+            .expect("done");
+        assert_eq!(busy, 0);
+        // Its log is empty now, and the program still writes to it.
+        let before = hashes(temp.path());
+        assert!(before.contains_key(&temp.path().join("opencode.db-wal")));
+        assert_eq!(read_all(temp.path()).0.len(), 4);
+        assert_eq!(hashes(temp.path()), before, "an empty log stays");
+    }
+    drop(writer);
+    assert!(!temp.path().join("opencode.db-wal").exists());
+    let before = hashes(temp.path());
+    assert_eq!(read_all(temp.path()).0.len(), 4);
+    assert_eq!(hashes(temp.path()), before, "no log is created");
+}
+
+#[test]
+fn a_database_without_its_newest_rows_says_so() {
+    let temp = copied("tools/opencode");
+    fs::remove_file(temp.path().join("opencode.db-wal")).expect("removed");
+    let before = hashes(temp.path());
+    let (steps, skipped) = read_all(temp.path());
+    assert_eq!(steps.len(), 0);
+    assert_eq!(
+        skipped,
+        ["its newest rows are in opencode.db-wal, which is missing here: copy both files"]
+    );
+    assert_eq!(hashes(temp.path()), before);
+}
+
+fn made(name: &str, sql: &str) -> (tempfile::TempDir, BTreeMap<String, usize>, Vec<String>) {
+    let temp = tempfile::tempdir().expect("a directory");
+    let db = Connection::open(temp.path().join(name)).expect("created");
+    db.execute_batch(sql).expect("written");
+    drop(db);
+    let (steps, skipped) = read_all(temp.path());
+    (temp, steps, skipped)
+}
+
+#[test]
+fn other_databases_and_other_versions() {
+    let (_temp, steps, skipped) = made("state.db", "CREATE TABLE cookies(id)");
+    assert_eq!(
+        (steps.len(), &*skipped),
+        (
+            0,
+            &["it isn't a Hermes store: it has no table sessions".to_owned()][..]
+        )
+    );
+    let (_temp, _, skipped) = made(
+        "opencode.db",
+        "CREATE TABLE session(name); CREATE TABLE message(id, session_id)",
+    );
+    assert_eq!(
+        skipped,
+        ["it isn't an OpenCode store: table session has no column id"]
+    );
+    // A version with few columns and without events.
+    let (_temp, steps, skipped) = made(
+        "opencode-dev.db",
+        r#"CREATE TABLE session(id TEXT); CREATE TABLE message(id TEXT, session_id TEXT, time_created, data TEXT);
+        INSERT INTO session VALUES('a'), ('b/c'), (NULL);
+        INSERT INTO message VALUES('m', 'a', 1, '{"role":"assistant","finish":"stop"}'), ('n', 'a', 2, 'no JSON')"#,
+    );
+    assert_eq!(names(&steps), [("opencode-dev.db/a", 1)]);
+    assert_eq!(skipped, ["rows of runs without a usable id: 2"]);
+}
+
+#[test]
+fn only_tables_of_the_format_are_read() {
+    // A view could read anything, and so could a table of another module.
+    let hostile = [
+        "CREATE TABLE credential(id, session_id, secret); INSERT INTO credential VALUES('a', 'a', 'not for board');
+        CREATE VIEW session AS SELECT * FROM credential; CREATE TABLE message(id, session_id)",
+        "CREATE TABLE session(id); CREATE TABLE credential(secret);
+        CREATE VIEW message AS SELECT secret AS id, 'a' AS session_id FROM credential",
+    ];
+    for sql in hostile {
+        let (_temp, steps, skipped) = made("kilo.db", sql);
+        assert_eq!(steps.len(), 0, "{skipped:?}");
+        assert!(
+            skipped[0].starts_with("it isn't a Kilo store"),
+            "{skipped:?}"
+        );
+    }
+    // Nothing else of the file is in a document.
+    let (temp, steps, _) = made(
+        "kilo.db",
+        r#"CREATE TABLE session(id TEXT, share_url TEXT, title TEXT); CREATE TABLE message(id TEXT, session_id TEXT, time_created);
+        CREATE TABLE part(id TEXT, message_id TEXT, data TEXT, secret TEXT);
+        INSERT INTO session VALUES('a', 'not for board', 'Title');
+        INSERT INTO message VALUES('m', 'a', 1); INSERT INTO part VALUES('p', 'm', '{"type":"text"}', 'not for board')"#,
+    );
+    assert_eq!(names(&steps), [("kilo.db/a", 0)]);
+    let run = read(&temp.path().join("kilo.db/a"));
+    let text = run.dir.read_all(TraceFile::Events, 1 << 20).expect("text");
+    let text = String::from_utf8(text).expect("text");
+    assert!(
+        text.contains("Title") && !text.contains("not for board"),
+        "{text}"
+    );
+}
+
+#[test]
+fn values_and_lists_that_are_too_large_are_left_out() {
+    let text = "x".repeat(5 << 20);
+    let sql = format!(
+        r#"CREATE TABLE session(id TEXT, title TEXT); CREATE TABLE message(id TEXT, session_id TEXT, time_created, data TEXT);
+        CREATE TABLE part(id TEXT, message_id TEXT, data TEXT);
+        INSERT INTO session VALUES('a', '{text}');
+        INSERT INTO message VALUES('m', 'a', 1, '{{"role":"assistant","finish":"stop"}}'), ('n', 'a', 2, '{{"role":"assistant","finish":"stop"}}');
+        INSERT INTO part VALUES('p', 'm', '{{"type":"text","text":"{text}"}}');
+        WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 6000)
+        INSERT INTO part SELECT 'p' || i, 'n', '{{"type":"text","text":"a"}}' FROM n"#
+    );
+    let (temp, steps, skipped) = made("opencode.db", &sql);
+    assert_eq!(skipped, [""; 0]);
+    assert_eq!(names(&steps), [("opencode.db/a", 2)]);
+    let run = read(&temp.path().join("opencode.db/a"));
+    assert_eq!(run.row.issues, (2, 2), "one for each message");
+}
+
+#[test]
+fn damaged_databases_are_read_as_far_as_possible() {
+    for (folder, name) in [
+        ("tools/kilo", "kilo.db"),
+        ("tools/hermes", "state.db"),
+        ("tools/opencode", "opencode.db-wal"),
+    ] {
+        let whole = fs::read(sample(folder).join(name)).expect("the sample");
+        let temp = copied(folder);
+        let path = temp.path().join(name);
+        let look = |bytes: &[u8]| {
+            fs::write(&path, bytes).expect("written");
+            let before = hashes(temp.path());
+            let (steps, skipped) = read_all(temp.path());
+            assert_eq!(hashes(temp.path()), before);
+            (steps.values().sum::<usize>(), skipped)
+        };
+        let all = look(&whole).0;
+        assert!(all > 2);
+        let stride = 1 + whole.len() / times(40, 800);
+        for cut in (0..whole.len()).step_by(stride) {
+            let (steps, skipped) = look(&whole[..cut]);
+            assert!(steps <= all);
+            // A file without a header isn't known as a database. A log that ends early is an older
+            // state, in which there may be no session yet.
+            let is_told = !skipped.is_empty() || cut < 16 || steps > 0 || name.ends_with("-wal");
+            assert!(is_told, "{name} cut at {cut}");
+        }
+        for (at, byte) in (0..whole.len())
+            .step_by(stride)
+            .zip([0, 0xff, b'"', 1].iter().cycle())
+        {
+            let mut spoilt = whole.clone();
+            spoilt[at] = *byte;
+            look(&spoilt);
+        }
+        // A page that was written halfway.
+        for page in (1024..whole.len().saturating_sub(1024)).step_by(1024 * 2) {
+            let mut torn = whole.clone();
+            torn[page..page + 512].fill(0);
+            look(&torn);
+        }
+    }
+}

@@ -1,0 +1,244 @@
+"""Writes the sample databases of OpenCode, Kilo and Hermes: `stores.py sample_runs/tools`.
+
+The rows are made up. The tables have the columns that the programs write and no others, in small pages.
+"""
+
+import json
+import os
+import shutil
+import sqlite3
+import sys
+import tempfile
+
+SESSION = """CREATE TABLE `session` (`id` text PRIMARY KEY, `project_id` text NOT NULL, `parent_id` text,
+`slug` text NOT NULL, `directory` text NOT NULL, `title` text NOT NULL, `version` text NOT NULL,
+`cost` real DEFAULT 0 NOT NULL, `tokens_input` integer DEFAULT 0 NOT NULL, `tokens_output` integer DEFAULT 0 NOT NULL,
+`tokens_reasoning` integer DEFAULT 0 NOT NULL, `tokens_cache_read` integer DEFAULT 0 NOT NULL,
+`tokens_cache_write` integer DEFAULT 0 NOT NULL, `revert` text, `agent` text, `model` text,
+`time_created` integer NOT NULL, `time_updated` integer NOT NULL, `time_compacting` integer, `time_archived` integer)"""
+MESSAGE = """CREATE TABLE `message` (`id` text PRIMARY KEY, `session_id` text NOT NULL, `time_created` integer NOT NULL,
+`time_updated` integer NOT NULL, `data` text NOT NULL)"""
+PART = """CREATE TABLE `part` (`id` text PRIMARY KEY, `message_id` text NOT NULL, `session_id` text NOT NULL,
+`time_created` integer NOT NULL, `time_updated` integer NOT NULL, `data` text NOT NULL)"""
+EVENTS = "CREATE TABLE `event_sequence` (`aggregate_id` text PRIMARY KEY, `seq` integer NOT NULL, `owner_id` text)"
+INDEXES = [
+    "CREATE INDEX `message_session_time_created_id_idx` ON `message` (`session_id`,`time_created`,`id`)",
+    "CREATE INDEX `part_message_id_id_idx` ON `part` (`message_id`,`id`)",
+]
+START = 1_777_885_200_000  # 2026-05-04T09:00:00Z
+DIFF = """Index: /home/me/ledger/ledger.py
+===================================================================
+--- /home/me/ledger/ledger.py
++++ /home/me/ledger/ledger.py
+@@ -1,2 +1,2 @@
+ def total(rows):
+-    return sum(rows[1:])
++    return sum(rows)
+"""
+
+
+class OpenCode:
+    """One database of OpenCode or Kilo."""
+
+    def __init__(self, path, version):
+        self.db = sqlite3.connect(path)
+        self.version, self.messages, self.parts, self.time = version, 0, 0, START
+        self.db.execute("PRAGMA page_size=1024")
+        self.db.execute("PRAGMA journal_mode=WAL")
+        for sql in [SESSION, MESSAGE, PART, EVENTS, *INDEXES]:
+            self.db.execute(sql)
+
+    def session(self, id, title, parent=None, agent="build", cost=0.0, tokens=(0, 0, 0, 0, 0)):
+        self.db.execute(
+            "INSERT INTO session(id,project_id,parent_id,slug,directory,title,version,cost,tokens_input,tokens_output,"
+            "tokens_reasoning,tokens_cache_read,tokens_cache_write,agent,model,time_created,time_updated)"
+            " VALUES(?,'p1',?,'calm-river','/home/me/ledger',?,?,?,?,?,?,?,?,?,?,?,?)",
+            (id, parent, title, self.version, cost, *tokens, agent,
+             json.dumps({"id": "small-1", "providerID": "example"}), self.time, self.time),
+        )
+        self.db.execute("INSERT INTO event_sequence VALUES(?,1,NULL)", (id,))
+
+    def message(self, session, data, parts, took=0):
+        self.messages += 1
+        id = f"msg_{self.messages:04}"
+        created, self.time = self.time, self.time + took
+        self.db.execute("INSERT INTO message VALUES(?,?,?,?,?)", (id, session, created, self.time, json.dumps(data(created, self.time))))
+        for part in parts:
+            self.parts += 1
+            part = part(created, self.time) if callable(part) else part
+            self.db.execute("INSERT INTO part VALUES(?,?,?,?,?,?)",
+                            (f"prt_{self.parts:04}", id, session, created, self.time, json.dumps(part)))
+        self.db.execute("UPDATE session SET time_updated=? WHERE id=?", (self.time, session))
+        self.db.execute("UPDATE event_sequence SET seq=seq+1 WHERE aggregate_id=?", (session,))
+        self.time += 1000
+
+    def user(self, session, *parts):
+        self.message(session, lambda at, _: {"role": "user", "time": {"created": at}, "agent": "build"}, parts)
+
+    def reply(self, session, parts, finish="tool-calls", tokens=(0, 0, 0, 0, 0), cost=0.0, took=2000, **more):
+        read, write = tokens[3:]
+        usage = {"input": tokens[0], "output": tokens[1], "reasoning": tokens[2], "cache": {"read": read, "write": write}}
+
+        def data(created, completed):
+            time = {"created": created} | ({} if finish is None else {"completed": completed})
+            end = {} if finish in (None, "") else {"finish": finish}
+            return {"role": "assistant", "agent": "build", "mode": "build", "path": {"cwd": "/home/me/ledger", "root": "/"},
+                    "modelID": "small-1", "providerID": "example", "cost": cost, "tokens": usage, "time": time} | end | more
+
+        last = [{"type": "step-finish", "reason": finish, "tokens": usage, "cost": more.pop("own", cost)}] if finish else []
+        self.message(session, data, [{"type": "step-start"}, *parts, *last], took)
+
+
+def text(words, **more):
+    return {"type": "text", "text": words} | more
+
+
+def tool(name, given, status="completed", ms=500, **state):
+    def made(created, _):
+        time = {"start": created + 1000} | ({"end": created + 1000 + ms} if status != "running" else {})
+        return {"type": "tool", "tool": name, "callID": f"call_{name}_{created % 1_000_000}",
+                "state": {"status": status, "input": given, "time": time} | state}
+    return made
+
+
+def opencode(path):
+    store = OpenCode(path, "1.18.33")
+    main, helper, killed, stopped = "ses_main0001", "ses_help0001", "ses_kill0001", "ses_stop0001"
+    store.session(main, "Ledger total fix", cost=0.05, tokens=(1900, 260, 40, 3000, 500))
+    store.user(main, text('"The total is wrong, fix it."'))
+    store.reply(main, [{"type": "reasoning", "text": "Run the test first."}, text("I'll run the test."),
+                       tool("bash", {"command": "python -m unittest"}, output="FAILED (failures=1)\n",
+                            metadata={"output": "FAILED (failures=1)\n", "exit": 1}),
+                       tool("todowrite", {"todos": []}, output="[]",
+                            metadata={"todos": [{"content": "Fix total", "status": "pending"}]})],
+                tokens=(1000, 60, 40, 0, 500), cost=0.02)
+    store.reply(main, [tool("task", {"description": "Read the code", "prompt": "What does total skip?"}, ms=900,
+                            output="the first row", metadata={"sessionId": helper})],
+                tokens=(300, 50, 0, 1500, 0), cost=0.01)
+    store.reply(main, [tool("edit", {"filePath": "/home/me/ledger/ledger.py", "oldString": "rows[1:]", "newString": "rows"},
+                            output="Edit applied successfully.",
+                            metadata={"diff": DIFF, "filediff": {"file": "/home/me/ledger/ledger.py", "additions": 1, "deletions": 1}}),
+                       tool("read", {"filePath": "/home/me/ledger/none.py"}, status="error", error="File not found: /home/me/ledger/none.py")],
+                tokens=(200, 100, 0, 1500, 0), cost=0.01)
+    store.reply(main, [text("`total` no longer skips the first row.")], finish="stop", tokens=(100, 20, 0, 0, 0), cost=0.005)
+    store.user(main, text("The following tool was executed by the user", synthetic=True))
+    store.reply(main, [tool("bash", {"command": "git status"}, output="clean\n", metadata={"output": "clean\n"})], finish="")
+    store.user(main, {"type": "compaction", "auto": True})
+    store.reply(main, [text("## Goal\nFix total.")], finish="stop", tokens=(250, 20, 0, 0, 0), cost=0.004, mode="compaction", summary=True)
+    store.user(main, text("What did you change?"))
+    store.reply(main, [text("The slice in `total`.")], finish="stop", tokens=(50, 10, 0, 0, 0), cost=0.001)
+
+    store.session(helper, "Read the code (@general subagent)", parent=main, agent="general", cost=0.002, tokens=(400, 30, 0, 0, 0))
+    store.user(helper, text("What does total skip?"))
+    store.reply(helper, [text("The first row.")], finish="stop", tokens=(400, 30, 0, 0, 0), cost=0.002)
+
+    store.session(killed, "New session - 2026-05-04T09:00:30.000Z")
+    store.user(killed, text("Build it."))
+    store.reply(killed, [text("Building."), tool("bash", {"command": "make"}, status="running", metadata={"output": ""})], finish=None)
+
+    store.session(stopped, "Long talk")
+    store.user(stopped, text("Talk to me."))
+    store.reply(stopped, [text("There was a cent that ro")], finish="",
+                error={"name": "MessageAbortedError", "data": {"message": "Aborted"}})
+    store.db.commit()
+    return store.db
+
+
+def kilo(path):
+    store = OpenCode(path, "7.7.9")
+    main, helper = "ses_kilo0001", "ses_kilo0002"
+    store.session(main, "ok", agent="code", cost=0.01, tokens=(500, 50, 0, 0, 0))
+    store.user(main, text("Ask a helper."))
+    # Its message has the cost of the sub-agent too.
+    store.reply(main, [tool("task", {"description": "Help", "prompt": "Help me."}, output="helped", metadata={"sessionId": helper})],
+                tokens=(300, 30, 0, 0, 0), cost=0.009, own=0.006)
+    store.reply(main, [text("Half of an ans")], finish="length", tokens=(200, 20, 0, 0, 0), cost=0.004)
+    store.session(helper, "Help (@general subagent)", parent=main, agent="general", cost=0.003, tokens=(100, 10, 0, 0, 0))
+    store.user(helper, text("Help me."))
+    store.reply(helper, [text("helped")], finish="stop", tokens=(100, 10, 0, 0, 0), cost=0.003)
+    store.db.commit()
+    return store.db
+
+
+SESSIONS = """CREATE TABLE sessions (id TEXT PRIMARY KEY, source TEXT NOT NULL, model TEXT, model_config TEXT,
+parent_session_id TEXT, started_at REAL NOT NULL, ended_at REAL, end_reason TEXT, message_count INTEGER DEFAULT 0,
+tool_call_count INTEGER DEFAULT 0, input_tokens INTEGER DEFAULT 0, output_tokens INTEGER DEFAULT 0,
+cache_read_tokens INTEGER DEFAULT 0, cache_write_tokens INTEGER DEFAULT 0, reasoning_tokens INTEGER DEFAULT 0, cwd TEXT,
+estimated_cost_usd REAL, actual_cost_usd REAL, cost_status TEXT, title TEXT, api_call_count INTEGER DEFAULT 0,
+rewind_count INTEGER NOT NULL DEFAULT 0, archived INTEGER NOT NULL DEFAULT 0)"""
+MESSAGES = """CREATE TABLE messages (id INTEGER PRIMARY KEY AUTOINCREMENT, session_id TEXT NOT NULL, role TEXT NOT NULL,
+content TEXT, tool_call_id TEXT, tool_calls TEXT, tool_name TEXT, timestamp REAL NOT NULL, token_count INTEGER,
+finish_reason TEXT, reasoning TEXT, active INTEGER NOT NULL DEFAULT 1, compacted INTEGER NOT NULL DEFAULT 0)"""
+
+
+def hermes(path):
+    db = sqlite3.connect(path)
+    db.execute("PRAGMA page_size=1024")
+    db.execute("PRAGMA journal_mode=WAL")
+    db.execute("CREATE TABLE schema_version (version INTEGER NOT NULL)")
+    db.execute("INSERT INTO schema_version VALUES(22)")
+    db.execute(SESSIONS)
+    db.execute(MESSAGES)
+    db.execute("CREATE INDEX idx_messages_session_active ON messages(session_id, active, timestamp)")
+    db.execute("CREATE TABLE session_model_usage (session_id TEXT NOT NULL, model TEXT NOT NULL, task TEXT NOT NULL DEFAULT '',"
+               " api_call_count INTEGER NOT NULL DEFAULT 0, input_tokens INTEGER NOT NULL DEFAULT 0, PRIMARY KEY (session_id, model, task))")
+    at = [START / 1000]
+
+    def session(id, source, calls, tokens, parent=None, most=90, **more):
+        row = {"id": id, "source": source, "model": "small-1", "model_config": json.dumps({"max_iterations": most}),
+               "parent_session_id": parent, "started_at": at[0], "cwd": None if parent else "/home/me/ledger",
+               "api_call_count": calls, "input_tokens": tokens[0], "cache_read_tokens": tokens[1], "output_tokens": tokens[2]} | more
+        db.execute(f"INSERT INTO sessions({','.join(row)}) VALUES({','.join('?' * len(row))})", tuple(row.values()))
+        db.execute("INSERT INTO session_model_usage VALUES(?,'small-1','',?,?)", (id, calls, tokens[0]))
+
+    def message(session, role, content, **more):
+        at[0] += 1
+        row = {"session_id": session, "role": role, "content": content, "timestamp": at[0]} | more
+        db.execute(f"INSERT INTO messages({','.join(row)}) VALUES({','.join('?' * len(row))})", tuple(row.values()))
+
+    def calls(*named):
+        return json.dumps([{"id": f"call_{n}", "type": "function", "function": {"name": name, "arguments": json.dumps(args)}}
+                           for n, name, args in named])
+
+    main, helper, limited = "20260504_090000_aaaaaa", "20260504_090100_bbbbbb", "20260504_090200_cccccc"
+    session(main, "cli", 3, (600, 1400, 90), title="Ledger", actual_cost_usd=0.02)
+    message(main, "user", "Fix the total.")
+    message(main, "assistant", "Running the test.", tool_calls=calls((1, "terminal", {"command": "python -m unittest"}),
+            (2, "delegate_task", {"goal": "Read ledger.py"})), finish_reason="tool_calls", reasoning="First the test.")
+    warned = json.dumps({"output": "FAILED", "exit_code": 1, "error": None}) + "\n\n[Tool loop warning: same failure 2 times]"
+    message(main, "tool", warned, tool_call_id="call_1", tool_name="terminal")
+    message(main, "tool", json.dumps({"status": "dispatched", "count": 1}), tool_call_id="call_2", tool_name="delegate_task")
+    message(main, "assistant", "", tool_calls=calls((3, "patch", {"path": "ledger.py"})), finish_reason="tool_calls")
+    diff = "--- a/ledger.py\n+++ b/ledger.py\n@@ -1,2 +1,2 @@\n def total(rows):\n-    return sum(rows[1:])\n+    return sum(rows)\n"
+    message(main, "tool", json.dumps({"success": True, "diff": diff, "files_modified": ["ledger.py"]}), tool_call_id="call_3", tool_name="patch")
+    message(main, "assistant", "Fixed.", finish_reason="stop")
+    session(helper, "subagent", 1, (100, 0, 10), parent=main, most=50, ended_at=at[0] + 3, end_reason="agent_close")
+    message(helper, "user", "Read ledger.py")
+    message(helper, "assistant", "It skips a row.", finish_reason="stop")
+    session(limited, "cli", 2, (300, 0, 20), most=1)
+    message(limited, "user", "Count the files.")
+    message(limited, "assistant", "", tool_calls=calls((4, "terminal", {"command": "ls"})), finish_reason="tool_calls")
+    message(limited, "tool", json.dumps({"output": "ledger.py", "exit_code": 0, "error": None}), tool_call_id="call_4", tool_name="terminal")
+    message(limited, "user", "You've reached the maximum number of tool-calling iterations allowed. Summarize.")
+    message(limited, "assistant", "One file so far.", finish_reason="stop")
+    db.commit()
+    return db
+
+
+def main(root):
+    for folder, name, make, keeps_log in [("opencode", "opencode.db", opencode, True), ("kilo", "kilo.db", kilo, False),
+                                          ("hermes", "state.db", hermes, False)]:
+        os.makedirs(os.path.join(root, folder), exist_ok=True)
+        with tempfile.TemporaryDirectory() as temp:
+            path = os.path.join(temp, name)
+            db = make(path)
+            if not keeps_log:
+                db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            # OpenCode is killed with its newest rows in the log, as usual.
+            for ending in ["", "-wal"] if keeps_log else [""]:
+                shutil.copyfile(path + ending, os.path.join(root, folder, name + ending))
+            db.close()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
