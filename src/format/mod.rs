@@ -83,6 +83,7 @@ mod tools;
 mod tree;
 mod turns;
 mod value;
+mod vibe;
 mod watch;
 
 #[cfg(test)]

@@ -1,8 +1,10 @@
 //! Lists the supported tools, and what differs between them before a file is read.
 
+use std::ffi::OsStr;
+
 use super::{
     Tool, atif, claude, codex, copilot, gemini, harbor, inspect, kimi, lines, mini_swe_agent,
-    openhands, otlp, pi, qwen, swe_agent, tau2,
+    openhands, otlp, pi, qwen, swe_agent, tau2, vibe,
 };
 
 /// The tools whose traces are read. They are tried in this order.
@@ -21,6 +23,7 @@ static TOOLS: &[&Tool] = &[
     &copilot::SESSION,
     &copilot::STREAM,
     &kimi::SESSION,
+    &vibe::SESSION,
     &swe_agent::TRAJECTORY,
     &mini_swe_agent::TRAJECTORY,
     &harbor::TRIAL,
@@ -62,6 +65,15 @@ pub fn numbered(number: usize) -> Option<&'static Tool> {
     TOOLS.get(number).copied()
 }
 
+/// A document with further facts about the run in a single file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Companion {
+    /// Its name.
+    pub name: String,
+    /// Whether it's in the directory above the file's.
+    pub is_above: bool,
+}
+
 /// Where to find the files of a session's child runs.
 #[derive(Debug, Clone, Copy)]
 pub struct ChildFiles {
@@ -92,6 +104,15 @@ impl Tool {
         } else {
             self
         }
+    }
+
+    /// Returns the document, next to a file of this name, that has further facts about the run.
+    pub fn companion(&self, _name: &OsStr) -> Option<Companion> {
+        let (name, is_above) = match self.format {
+            format if format == vibe::SESSION.format => (vibe::META.to_owned(), true),
+            _ => return None,
+        };
+        Some(Companion { name, is_above })
     }
 
     /// Returns where to find the files of child runs, for tools that store them in a directory

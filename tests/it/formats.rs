@@ -38,6 +38,7 @@ mod swe_agent;
 mod tau2;
 mod truth;
 mod turns;
+mod vibe;
 mod waiting;
 
 /// A run in a single file, and its row.
