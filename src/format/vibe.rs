@@ -274,7 +274,12 @@ impl Session {
         draft: &mut Draft<'_>,
     ) {
         let id = text(result.call).unwrap_or_default();
-        let n = self.conversation.take(&id);
+        // After a restart, the core gets the result of an interrupted call, too.
+        let n = if mark.ts.is_some() {
+            self.conversation.take(&id)
+        } else {
+            self.conversation.step_with(&id)
+        };
         let part = part_of(record, n.and_then(|n| draft.step(n)));
         draft.results(n.as_slice(), mark, part);
     }

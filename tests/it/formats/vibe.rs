@@ -26,7 +26,7 @@ fn a_session_is_read_from_its_journal() {
         (Some(160), Some(20))
     );
     assert_eq!((row.tool_calls, row.tool_errors), (Some(5), Some(1)));
-    assert_eq!(row.changed, ["files.NOTES.md", "files.split.py"]);
+    assert_eq!(row.changed, ["files.split.py", "files.NOTES.md"]);
     assert_eq!(
         (&*row.verdict.sentence, row.verdict.certainty.as_str()),
         ("Answered at step 3", "recorded")
@@ -152,6 +152,7 @@ fn real_sessions_agree_with_what_is_known_of_them() {
     let known = [
         ("sigint-in-tool", "calls without an answer", 0, why),
         ("sigkill-in-tool", "calls without an answer", 0, why),
+        ("sigkill-in-tool", "stopped calls", 1, why),
     ];
     compare("vibe", is_session, &FIELDS, &known);
 }
