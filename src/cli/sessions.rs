@@ -9,7 +9,7 @@ use crate::live::Elsewhere;
 
 /// The tool, the variable for its directory, that directory in the home, and where it contains the
 /// sessions. Without a directory in the home, only the variable names it.
-const TOOLS: [(&str, &str, &str, &str); 10] = [
+const TOOLS: [(&str, &str, &str, &str); 12] = [
     ("Claude Code", "CLAUDE_CONFIG_DIR", ".claude", "projects"),
     ("Codex", "CODEX_HOME", ".codex", "sessions"),
     // Sessions archived by the user.
@@ -26,6 +26,8 @@ const TOOLS: [(&str, &str, &str, &str); 10] = [
     ),
     ("Kimi Code", "KIMI_CODE_HOME", ".kimi-code", "sessions"),
     ("Mistral Vibe", "VIBE_HOME", ".vibe", "logs/session/unified"),
+    ("Cline", "CLINE_DIR", ".cline", "data/sessions"),
+    ("Cline", "CLINE_DATA_DIR", "", "sessions"),
 ];
 
 /// Returns the directories that exist.

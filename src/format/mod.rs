@@ -55,6 +55,7 @@ macro_rules! fields {
 
 mod atif;
 mod claude;
+mod cline;
 mod codex;
 mod conversation;
 mod copilot;

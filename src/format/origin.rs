@@ -291,11 +291,7 @@ fn foreign(name: &str, head: &[u8]) -> Option<&'static str> {
                 .any(|(key, _)| key.trim_matches('"') == *wanted)
         })
     };
-    if has(&["session_id", "source", "pid", "status"])
-        || has(&["version", "agent", "sessionId", "messages"])
-    {
-        Some("Cline session")
-    } else if has(&["sessionId", "workspaceDirectory", "history"]) {
+    if has(&["sessionId", "workspaceDirectory", "history"]) {
         Some("Continue session")
     } else {
         None

@@ -3,8 +3,8 @@
 use std::ffi::OsStr;
 
 use super::{
-    Tool, atif, claude, codex, copilot, gemini, harbor, inspect, kimi, lines, mini_swe_agent,
-    openhands, otlp, pi, qwen, swe_agent, tau2, vibe,
+    Tool, atif, claude, cline, codex, copilot, gemini, harbor, inspect, kimi, lines,
+    mini_swe_agent, openhands, otlp, pi, qwen, swe_agent, tau2, vibe,
 };
 
 /// The tools whose traces are read. They are tried in this order.
@@ -24,6 +24,7 @@ static TOOLS: &[&Tool] = &[
     &copilot::STREAM,
     &kimi::SESSION,
     &vibe::SESSION,
+    &cline::SESSION,
     &swe_agent::TRAJECTORY,
     &mini_swe_agent::TRAJECTORY,
     &harbor::TRIAL,
@@ -107,9 +108,10 @@ impl Tool {
     }
 
     /// Returns the document, next to a file of this name, that has further facts about the run.
-    pub fn companion(&self, _name: &OsStr) -> Option<Companion> {
+    pub fn companion(&self, name: &OsStr) -> Option<Companion> {
         let (name, is_above) = match self.format {
             format if format == vibe::SESSION.format => (vibe::META.to_owned(), true),
+            format if format == cline::SESSION.format => (cline::manifest(name.to_str()?)?, false),
             _ => return None,
         };
         Some(Companion { name, is_above })

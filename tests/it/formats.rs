@@ -17,6 +17,7 @@ mod atif;
 mod branches;
 mod claude;
 mod claude_stream;
+mod cline;
 mod codex;
 mod copilot;
 mod doubled;
