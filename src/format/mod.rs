@@ -57,6 +57,7 @@ mod atif;
 mod claude;
 mod cline;
 mod codex;
+mod continue_cli;
 mod conversation;
 mod copilot;
 mod draft;

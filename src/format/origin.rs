@@ -280,22 +280,7 @@ fn foreign(name: &str, head: &[u8]) -> Option<&'static str> {
             .take(8)
             .find_map(|line| foreign_line(name, line));
     }
-    if !name.ends_with(".json") {
-        return None;
-    }
-    let object = begun(head.trim_ascii_start());
-    let has = |wanted: &[&str]| {
-        wanted.iter().all(|wanted| {
-            object
-                .iter()
-                .any(|(key, _)| key.trim_matches('"') == *wanted)
-        })
-    };
-    if has(&["sessionId", "workspaceDirectory", "history"]) {
-        Some("Continue session")
-    } else {
-        None
-    }
+    None
 }
 
 fn foreign_line(name: &str, text: &str) -> Option<&'static str> {
@@ -477,7 +462,7 @@ mod tests {
             (
                 "a.json",
                 "{\"sessionId\": \"a\", \"title\": \"t\", \"workspaceDirectory\": \"/\", \"history\": [",
-                "unsupported format (looks like a Continue session)",
+                "Continue session",
             ),
             (
                 "opencode.db",

@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 
 use super::{
-    Tool, atif, claude, cline, codex, copilot, gemini, harbor, inspect, kimi, lines,
+    Tool, atif, claude, cline, codex, continue_cli, copilot, gemini, harbor, inspect, kimi, lines,
     mini_swe_agent, openhands, otlp, pi, qwen, swe_agent, tau2, vibe,
 };
 
@@ -25,6 +25,7 @@ static TOOLS: &[&Tool] = &[
     &kimi::SESSION,
     &vibe::SESSION,
     &cline::SESSION,
+    &continue_cli::SESSION,
     &swe_agent::TRAJECTORY,
     &mini_swe_agent::TRAJECTORY,
     &harbor::TRIAL,

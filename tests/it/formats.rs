@@ -19,6 +19,7 @@ mod claude;
 mod claude_stream;
 mod cline;
 mod codex;
+mod continue_cli;
 mod copilot;
 mod doubled;
 mod ends;
