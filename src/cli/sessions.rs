@@ -9,7 +9,7 @@ use crate::live::Elsewhere;
 
 /// The tool, the variable for its directory, that directory in the home, and where it contains the
 /// sessions. Without a directory in the home, only the variable names it.
-const TOOLS: [(&str, &str, &str, &str); 9] = [
+const TOOLS: [(&str, &str, &str, &str); 13] = [
     ("Claude Code", "CLAUDE_CONFIG_DIR", ".claude", "projects"),
     ("Codex", "CODEX_HOME", ".codex", "sessions"),
     // Sessions archived by the user.
@@ -25,6 +25,10 @@ const TOOLS: [(&str, &str, &str, &str); 9] = [
         "session-state",
     ),
     ("Kimi Code", "KIMI_CODE_HOME", ".kimi-code", "sessions"),
+    ("Mistral Vibe", "VIBE_HOME", ".vibe", "logs/session/unified"),
+    ("Cline", "CLINE_DIR", ".cline", "data/sessions"),
+    ("Cline", "CLINE_DATA_DIR", "", "sessions"),
+    ("Continue", "CONTINUE_GLOBAL_DIR", ".continue", "sessions"),
 ];
 
 /// The tools that keep their sessions in a database: as above, with the path of the database.

@@ -55,7 +55,9 @@ macro_rules! fields {
 
 mod atif;
 mod claude;
+mod cline;
 mod codex;
+mod continue_cli;
 mod conversation;
 mod copilot;
 mod draft;
@@ -87,6 +89,7 @@ mod tools;
 mod tree;
 mod turns;
 mod value;
+mod vibe;
 mod watch;
 
 #[cfg(test)]

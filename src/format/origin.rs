@@ -3,11 +3,11 @@
 
 use std::borrow::Cow;
 
-use super::Tool;
 use super::lines::{has_ending, is_lines, mended, with_lower_ending};
 use super::tools::tool_of;
 use super::value::{is_text, objects};
 use super::watch::begun;
+use super::{Tool, vibe};
 use crate::model::TraceFile;
 use crate::model::json::Json;
 
@@ -53,6 +53,9 @@ pub fn origin(name: &str, head: &[u8]) -> Origin {
         } else {
             Origin::Other
         };
+    }
+    if vibe::is_part(name, head) {
+        return Origin::Other;
     }
     let head: &[u8] = &mended(head, is_lines(name));
     if let Some(tool) = tool_of(name, head) {
@@ -189,10 +192,6 @@ fn is_of_run(file: TraceFile, head: &[u8]) -> Option<bool> {
     let mut found = Some(false);
     for text in texts {
         let object = begun(text);
-        if object.iter().any(|(key, _)| *key == "\"manifest_version\"") {
-            // Session stores have a manifest with a status too, and this member identifies them.
-            continue;
-        }
         let keys: Vec<&str> = object
             .iter()
             .map(|(key, _)| key.trim_matches('"'))
@@ -255,7 +254,7 @@ fields! {
     struct Line {
         kind = "type", timestamp, role,
         content, seq, ts, session = "sessionID", session_id = "sessionId", part, hook = "hookEventName", event,
-        record = "recovery_journal_record_version", turn = "turnId", status = "generationStatus", dir = "sessionDir",
+        turn = "turnId", status = "generationStatus", dir = "sessionDir",
         work = "workDir", payload,
     }
 }
@@ -276,28 +275,7 @@ fn foreign(name: &str, head: &[u8]) -> Option<&'static str> {
             .take(8)
             .find_map(|line| foreign_line(name, line));
     }
-    if !name.ends_with(".json") {
-        return None;
-    }
-    let object = begun(head.trim_ascii_start());
-    let has = |wanted: &[&str]| {
-        wanted.iter().all(|wanted| {
-            object
-                .iter()
-                .any(|(key, _)| key.trim_matches('"') == *wanted)
-        })
-    };
-    if has(&["session_id", "source", "pid", "status"])
-        || has(&["version", "agent", "sessionId", "messages"])
-    {
-        Some("Cline session")
-    } else if has(&["manifest_version", "checkpoint", "generation"]) {
-        Some("Mistral Vibe session")
-    } else if has(&["sessionId", "workspaceDirectory", "history"]) {
-        Some("Continue session")
-    } else {
-        None
-    }
+    None
 }
 
 fn foreign_line(name: &str, text: &str) -> Option<&'static str> {
@@ -311,8 +289,6 @@ fn foreign_line(name: &str, text: &str) -> Option<&'static str> {
         Some("Kimi Code session index")
     } else if line.role == Some("\"meta\"") && kind.starts_with("system.") {
         Some("Kimi Code stream")
-    } else if line.record.is_some() {
-        Some("Mistral Vibe session")
     } else if is_text(line.turn) && line.status.is_some() && is_text(line.session_id) {
         Some("Mistral Vibe stream")
     } else if line.seq.is_some()
@@ -396,7 +372,7 @@ mod tests {
             (
                 "manifest.json",
                 "{\"checkpoint\":{\"chunks\":[]},\"created_at\":\"2026\",\"generation\":\"01\",\"manifest_version\":1}",
-                "unsupported format (looks like a Mistral Vibe session)",
+                "other",
             ),
             (
                 "events.jsonl",
@@ -481,7 +457,7 @@ mod tests {
             (
                 "a.json",
                 "{\"sessionId\": \"a\", \"title\": \"t\", \"workspaceDirectory\": \"/\", \"history\": [",
-                "unsupported format (looks like a Continue session)",
+                "Continue session",
             ),
             (
                 "crush.db",

@@ -1,8 +1,10 @@
 //! Lists the supported tools, and what differs between them before a file is read.
 
+use std::ffi::OsStr;
+
 use super::{
-    Tool, atif, claude, codex, copilot, gemini, harbor, inspect, kimi, lines, mini_swe_agent,
-    openhands, otlp, pi, qwen, swe_agent, tau2,
+    Tool, atif, claude, cline, codex, continue_cli, copilot, gemini, harbor, inspect, kimi, lines,
+    mini_swe_agent, openhands, otlp, pi, qwen, swe_agent, tau2, vibe,
 };
 
 #[cfg(feature = "board")]
@@ -24,6 +26,9 @@ static TOOLS: &[&Tool] = &[
     &copilot::SESSION,
     &copilot::STREAM,
     &kimi::SESSION,
+    &vibe::SESSION,
+    &cline::SESSION,
+    &continue_cli::SESSION,
     &swe_agent::TRAJECTORY,
     &mini_swe_agent::TRAJECTORY,
     &harbor::TRIAL,
@@ -71,6 +76,15 @@ pub fn numbered(number: usize) -> Option<&'static Tool> {
     TOOLS.get(number).copied()
 }
 
+/// A document with further facts about the run in a single file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Companion {
+    /// Its name.
+    pub name: String,
+    /// Whether it's in the directory above the file's.
+    pub is_above: bool,
+}
+
 /// Where to find the files of a session's child runs.
 #[derive(Debug, Clone, Copy)]
 pub struct ChildFiles {
@@ -101,6 +115,16 @@ impl Tool {
         } else {
             self
         }
+    }
+
+    /// Returns the document, next to a file of this name, that has further facts about the run.
+    pub fn companion(&self, name: &OsStr) -> Option<Companion> {
+        let (name, is_above) = match self.format {
+            format if format == vibe::SESSION.format => (vibe::META.to_owned(), true),
+            format if format == cline::SESSION.format => (cline::manifest(name.to_str()?)?, false),
+            _ => return None,
+        };
+        Some(Companion { name, is_above })
     }
 
     /// Returns where to find the files of child runs, for tools that store them in a directory

@@ -370,7 +370,7 @@ impl Document {
             Err(error) => Err(error),
         };
         let stamps = || {
-            let beside = is_directory
+            let beside = (is_directory || dir.has_companion())
                 .then(|| stat(TraceFile::Manifest))
                 .transpose()?;
             Ok((beside.flatten(), stat(TraceFile::Events)?))

@@ -79,7 +79,9 @@ impl RedactedRun {
             std::fs::write(below.join(name), secrets.blank(&text?))?;
         }
         for (file, (opened, len)) in &sources.files {
-            let mut out = BufWriter::new(File::create(copy.file(*file))?);
+            let path = copy.file(*file);
+            path.parent().map(std::fs::create_dir_all).transpose()?;
+            let mut out = BufWriter::new(File::create(path)?);
             let mut input = BufReader::new(opened.reader().take(*len));
             each_line(&mut input, &mut |line, ended| {
                 write_line(secrets, line, ended, &mut out)

@@ -126,7 +126,7 @@ impl ToolFile {
             numbered.passing(delta);
             return look;
         }
-        if matches!(self.tool.shape, Shape::LinesBelow { .. }) {
+        if matches!(self.tool.shape, Shape::LinesBelow { .. }) || dir.has_companion() {
             beside.look(dir, reader.as_mut())?;
             beside.passing(delta);
         }

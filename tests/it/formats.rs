@@ -17,7 +17,9 @@ mod atif;
 mod branches;
 mod claude;
 mod claude_stream;
+mod cline;
 mod codex;
+mod continue_cli;
 mod copilot;
 mod doubled;
 mod ends;
@@ -39,6 +41,7 @@ mod swe_agent;
 mod tau2;
 mod truth;
 mod turns;
+mod vibe;
 mod waiting;
 
 /// A run in a single file, and its row.

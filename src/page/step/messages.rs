@@ -876,7 +876,7 @@ pub(crate) fn compactions_before<'a>(
 }
 
 /// Where a record may contain a message: the JSON pointer and its keys.
-const PLACES: [(&str, &[&str]); 7] = [
+const PLACES: [(&str, &[&str]); 8] = [
     ("", &[]),
     ("/message", &["message"]),
     ("/payload", &["payload"]),
@@ -884,6 +884,7 @@ const PLACES: [(&str, &[&str]); 7] = [
     ("/llm_message", &["llm_message"]),
     ("/args", &["args"]),
     ("/data", &["data"]),
+    ("/payload/input/command", &["payload", "input", "command"]),
 ];
 
 /// Returns the message in a record and its JSON pointer, unless the model wrote it.
@@ -899,7 +900,10 @@ fn spoken<'v, 'a>(record: &'v Json<'a>) -> Option<(&'static str, &'v Json<'a>)> 
         let has_words = ["content", "parts"]
             .iter()
             .any(|key| message.get(key).is_some_and(|value| !value.is_empty()));
-        let speaks = matches!(role, "user" | "system" | "developer" | "UserMessage") && has_words;
+        let speaks = matches!(
+            role,
+            "user" | "system" | "developer" | "UserMessage" | "user_message"
+        ) && has_words;
         speaks.then_some((*pointer, message))
     })
 }

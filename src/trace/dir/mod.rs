@@ -46,7 +46,14 @@ struct Base {
     single: Option<(&'static Tool, Arc<OsStr>)>,
     /// The names of its record files, if each record has one.
     numbered: Names,
+    /// The directory, below the root, and the name of a document with further facts about the run
+    /// that a single file contains.
+    companion: Option<(PathBuf, OsString)>,
 }
+
+/// The directory of the records in a copy of a run whose companion is in the directory above.
+#[cfg(feature = "board")]
+const RECORDS: &str = "records";
 
 impl RunDir {
     /// Creates a run directory below `root`, which must be canonical. Neither `root` nor anything
@@ -59,6 +66,7 @@ impl RunDir {
                 below: below.into(),
                 single: None,
                 numbered: Names::default(),
+                companion: None,
             }),
             member: None,
         }
@@ -70,6 +78,14 @@ impl RunDir {
         let dir = root.join(&below);
         let several = tool.shape.is_directory() || matches!(tool.shape, Shape::Several(_));
         let path = if several { dir } else { dir.join(&name) };
+        let companion = tool.companion(&name).and_then(|companion| {
+            let dir = if companion.is_above {
+                below.parent()?
+            } else {
+                &below
+            };
+            Some((dir.to_owned(), companion.name.into()))
+        });
         Self {
             path: path.into(),
             base: Arc::new(Base {
@@ -77,6 +93,7 @@ impl RunDir {
                 below: below.into(),
                 single: Some((tool, name.into())),
                 numbered: Names::of(tool.shape),
+                companion,
             }),
             member: None,
         }
@@ -141,7 +158,13 @@ impl RunDir {
         let Some(tool) = tool.filter(|tool| !tool.shape.is_directory()) else {
             return Ok(None);
         };
-        let one = Self::of_tool(root.to_owned(), PathBuf::new(), name.to_owned(), tool);
+        let is_above = tool.companion(name).is_some_and(|it| it.is_above);
+        let (above, folder) = root
+            .parent()
+            .zip(root.file_name())
+            .filter(|_| is_above)
+            .unwrap_or((root, OsStr::new("")));
+        let one = Self::of_tool(above.to_owned(), folder.into(), name.to_owned(), tool);
         let Shape::Several(how) = tool.shape else {
             return Ok(Some(one).filter(|_| run.is_none()));
         };
@@ -169,7 +192,9 @@ impl RunDir {
         match &self.base.single {
             // The files written there aren't compressed.
             Some((tool, name)) => {
-                Self::of_tool(root, PathBuf::new(), frames::plain(name).into(), tool)
+                let is_above = tool.companion(name).is_some_and(|it| it.is_above);
+                let below = if is_above { RECORDS } else { "" };
+                Self::of_tool(root, below.into(), frames::plain(name).into(), tool)
             }
             None => Self::new(root, PathBuf::new()),
         }
@@ -283,6 +308,9 @@ impl RunDir {
                 records
             }));
         }
+        if let (TraceFile::Manifest, Some((_, name))) = (file, &self.base.companion) {
+            return Ok(name);
+        }
         match (&self.base.single, file) {
             (None, file) => Ok(OsStr::new(file.name())),
             (Some((_, name)), TraceFile::Steps | TraceFile::Events) => Ok(name),
@@ -316,8 +344,11 @@ impl RunDir {
         }
     }
 
-    /// Returns the subdirectory that contains a file, if it's not in this directory itself.
+    /// Returns the other directory that contains a file, if it's not in this directory itself.
     fn deeper(&self, file: TraceFile) -> Option<PathBuf> {
+        if let (TraceFile::Manifest, Some((dir, _))) = (file, &self.base.companion) {
+            return Some(dir.clone());
+        }
         let (_, below, _) = self.documents().filter(|_| file != TraceFile::Manifest)?;
         Some(self.base.below.join(below))
     }
@@ -339,10 +370,18 @@ impl RunDir {
                 self.path.join(below).join(records)
             };
         }
+        if let (TraceFile::Manifest, Some((dir, name))) = (file, &self.base.companion) {
+            return self.base.root.join(dir).join(name);
+        }
         match &self.base.single {
             None => self.path.join(file.name()),
             Some(_) => self.path.to_path_buf(),
         }
+    }
+
+    /// Returns whether a document next to the run's single file may have further facts about it.
+    pub(super) fn has_companion(&self) -> bool {
+        self.base.companion.is_some()
     }
 
     /// Returns the stamp of one of the three files, if it may be read.

@@ -11,7 +11,7 @@ use super::{Read, read, sample};
 /// A sample of lines, and which of them the tool may legitimately repeat.
 type Sample = (&'static str, fn(&str) -> bool);
 
-const SAMPLES: [Sample; 14] = [
+const SAMPLES: [Sample; 15] = [
     (
         "claude-code/-home-me-ledger/5f0c7a52-6d0e-4a53-9b0c-0f6f2b3f1a02.jsonl",
         |_| false,
@@ -54,6 +54,10 @@ const SAMPLES: [Sample; 14] = [
     ("copilot-stream/answered.jsonl", |_| false),
     (
         "kimi-code/wd_ledger_0a1b2c3d4e5f/session_4d5e6f70-0000-4000-8000-0000000000a1/agents/main/wire.jsonl",
+        |_| false,
+    ),
+    (
+        "vibe/unified/3c4d5e6f-0000-4000-8000-0000000000a1/journal/0000000000000001.jsonl",
         |_| false,
     ),
     ("openhands/events/events.jsonl", |_| false),

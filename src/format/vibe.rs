@@ -1,0 +1,538 @@
+//! Reads sessions of Mistral Vibe 3: one JSON object per line, appended to
+//! `unified/SESSION/journal/SEQUENCE.jsonl`.
+//!
+//! The program records each reply and each result twice: as it arrives, without a time, and as input
+//! of its core, with a time. The second record counts, so a request that is repeated after an error
+//! leaves no record. Changes of what the program shows follow, with the state of the turn: its end is
+//! the end of the session. Everything else of a session is made from the journal: generations and
+//! chunks hold the state at some moments. Only `meta.json` adds facts: the model, the directory, the
+//! title and the child sessions. This reader is based on version 3.0.
+
+use super::conversation::Conversation;
+use super::ends::{End, ends};
+use super::part::{quoted, text};
+use super::recent::RecentSet;
+use super::turns::Turns;
+use super::value::{
+    above_zero, count, cut, filled, int, is_text, is_true, limit, member, objects, short, spoken,
+    unpacked,
+};
+use super::watch::has_begun;
+use super::{Answer, CallDraft, Draft, EventDraft, Part, Reader, Shape, Source, Tokens, Tool};
+use crate::model::json::walk;
+use crate::model::step::NO_WORDS;
+use crate::model::{Can, Capabilities, Certainty, Ended, Format, Outcome};
+
+/// A session's journal.
+pub(super) static SESSION: Tool = Tool {
+    format: Format {
+        name: "Mistral Vibe session",
+        can: Capabilities {
+            state: Can::Partly,
+            times: Can::Yes,
+            tokens: Can::Yes,
+            limits: Can::Partly,
+            ..Capabilities::NONE
+        },
+        file: "session file",
+        is_session: true,
+        assemble: Some(assembled),
+        ..Format::UNKNOWN
+    },
+    shape: Shape::Lines,
+    is: |name, head| {
+        let is_record = |line: Line<'_>| {
+            int(line.version).is_some() && int(line.sequence).is_some() && is_text(line.kind)
+        };
+        name.ends_with(".jsonl") && objects(head).next().map(Line::of).is_some_and(is_record)
+    },
+    reader: || Box::new(Session::default()),
+};
+
+/// The document in the directory above that of the journal.
+pub(super) const META: &str = "meta.json";
+
+/// Returns whether a file is a part of a session that holds no run: the manifest of a generation, or
+/// the journal that begins when the session is closed.
+pub(super) fn is_part(name: &str, head: &[u8]) -> bool {
+    let is_number = |stem: &str| stem.len() == 16 && stem.bytes().all(|byte| byte.is_ascii_digit());
+    match name {
+        "manifest.json" => has_begun(head, &["manifest_version", "checkpoint", "generation"]),
+        _ => head.is_empty() && name.strip_suffix(".jsonl").is_some_and(is_number),
+    }
+}
+
+/// Why a completed turn stopped.
+const STOPS: &[End] = ends! {
+    "length" => Truncated, Ended::CUT_REPLY;
+    "limit" => Truncated, "Turn limit reached", "Turn": LIMIT;
+};
+
+/// The errors that end a turn.
+const ERRORS: &[End] = ends! {
+    "*context*" => Failed, Ended::CONTEXT_FULL;
+    "*quota*" => Failed, "Provider usage limit reached";
+    "model_*" => Failed, "API error";
+};
+
+const LIMIT: &str = "max_turns";
+
+/// The error of a call that was running when the turn was interrupted.
+const ABANDONED: &str = "effect_recovery_failed";
+
+/// The key of the lines that an edit replaced, in the metadata of its result.
+const REPLACED: &str = "mistralai.vibe.sdk.search_replace";
+
+/// What the session says of a turn that a time limit ended, too.
+const INTERRUPT: &str = "client interrupt";
+
+fields! {
+    struct Line {
+        version = "recovery_journal_record_version", sequence, kind = "type", payload,
+    }
+    struct Payload { params, input, kind, request, result, delta }
+    struct Input { command, determinism }
+    struct Command { kind = "type", content, call = "call_id", result, error, reason }
+    struct Reply { finish = "finish_reason", parts, usage }
+    struct Piece { kind = "type", text, content, id, name, args = "arguments_json" }
+    struct Output { content, value = "structured_content", error, meta = "_meta" }
+    struct Value { code = "returncode", stdout, stderr, content, timed_out }
+    struct Block { before = "old_lines", after = "new_lines", from = "old_start_line", to = "new_start_line" }
+    struct Usage {
+        input = "input_tokens", cached = "cached_input_tokens", written = "cache_write_tokens",
+        output = "output_tokens", reasoning = "reasoning_tokens",
+    }
+    struct Fault { code, message }
+    struct State { turn = "latestTurn", session }
+    struct Turn { status, stop = "stopReason", reason, error }
+    struct Meta {
+        id = "session_id", parent = "parent_session_id", environment, title, config,
+        children = "child_sessions",
+    }
+}
+
+/// A session while it is being read.
+#[derive(Debug, Default)]
+struct Session {
+    conversation: Conversation,
+    ends: Turns,
+    end: Option<Ended>,
+    /// When the core asked for the next reply.
+    asked: Option<i64>,
+    /// The most replies of a turn, and how many were asked for in the newest turn.
+    limit: Option<f64>,
+    used: Option<f64>,
+    /// The number of the first record, if it isn't the first of the session.
+    begins_at: Option<i64>,
+    parent: Option<Box<str>>,
+    title: Option<Box<str>>,
+    about: About,
+}
+
+/// The facts in the second document.
+#[derive(Debug, Default)]
+struct About {
+    id: Option<Box<str>>,
+    parent: Option<Box<str>>,
+    project: Option<Box<str>>,
+    title: Option<Box<str>>,
+    model: Option<Box<str>>,
+    children: RecentSet<Box<str>>,
+}
+
+impl Reader for Session {
+    fn record(&mut self, record: Source<'_>, draft: &mut Draft<'_>) {
+        let line = Line::of(record.text);
+        let payload = line.payload.map(Payload::of).unwrap_or_default();
+        let kind = text(line.kind).unwrap_or_default();
+        let input = payload.input.map(Input::of).unwrap_or_default();
+        let command = input.command.map(Command::of).unwrap_or_default();
+        let stage = text(command.kind.or(payload.kind)).unwrap_or_default();
+        let ts = input
+            .determinism
+            .and_then(|told| int(member(told, "time_unix_ms")))
+            .and_then(|ms| ms.checked_mul(1_000));
+        let mark = EventDraft::new(&kind, ts).stage(&stage);
+        // Each record has a number.
+        if draft.is_again(record.text) {
+            return draft.again(&mark);
+        }
+        if self.begins_at.is_none() {
+            self.begins_at = int(line.sequence);
+        }
+        match (&*kind, &*stage) {
+            ("core_input", "user_message") => {
+                let (end, answer) = self.settled(draft);
+                self.ends
+                    .begin(self.conversation.steps(), end, answer, None);
+                (self.end, self.used) = (None, None);
+                self.conversation
+                    .prompt(&spoken(command.content), &mark, draft);
+            }
+            ("core_input", "completion_succeeded") => {
+                let part = part_of(record.text, None);
+                self.conversation.reply(None, self.asked, mark, part, draft);
+            }
+            ("core_input", "tool_succeeded" | "tool_failed") => {
+                self.result(&command, record.text, mark, draft);
+            }
+            ("core_input", _) => {
+                draft.event(mark.failed(stage.ends_with("_failed")));
+            }
+            ("action_result", _) => match abandoned(&payload) {
+                Some(result) => self.result(&result, record.text, mark, draft),
+                None => {
+                    draft.event(mark);
+                }
+            },
+            ("action_intent", "completion") => {
+                draft.event(mark);
+                let of = |key| payload.request.and_then(|request| member(request, key));
+                self.limit = above_zero(of("max_iterations")).or(self.limit);
+                self.used = count(of("iteration")).map(|before| (before + 1) as f64);
+            }
+            ("command_reserved", _) => {
+                draft.event(mark);
+                let id = payload.params.and_then(|told| member(told, "sessionId"));
+                let run = draft.run();
+                run.run_id = run.run_id.take().or_else(|| short(id));
+            }
+            ("projection_delta", _) => self.shown(&payload, mark, draft),
+            _ => {
+                draft.event(mark);
+            }
+        }
+        self.asked = ts.or(self.asked);
+    }
+
+    fn beside(&mut self, document: &str) {
+        let meta = Meta::of(document);
+        let of = |object: Option<&str>, key| short(member(object?, key));
+        self.about = About {
+            id: short(meta.id),
+            parent: short(meta.parent),
+            project: of(meta.environment, "working_directory"),
+            title: filled(meta.title).map(|title| cut(&title)),
+            model: of(meta.config, "model_name"),
+            children: RecentSet::default(),
+        };
+        for child in walk::items(meta.children.unwrap_or_default()) {
+            let id = short(Some(child)).or_else(|| short(member(child, "session_id")));
+            if let Some(id) = id {
+                self.about.children.insert(id);
+            }
+        }
+    }
+
+    fn look(&mut self, draft: &mut Draft<'_>) {
+        let (ended, answer) = self.settled(draft);
+        let at = draft.latest().filter(|_| ended.is_some());
+        let about = &self.about;
+        let run = draft.run();
+        run.tool = Some("Mistral Vibe".into());
+        run.run_id = run.run_id.take().or_else(|| about.id.clone());
+        run.parent = about.parent.clone().or_else(|| self.parent.clone());
+        (run.project, run.model) = (about.project.clone(), about.model.clone());
+        run.titles = about
+            .title
+            .clone()
+            .or(self.title.clone())
+            .into_iter()
+            .collect();
+        run.awaits_user = run.parent.is_none() && ended.is_some();
+        run.updated_at = at;
+        run.ended = ended.map(Box::new);
+        run.final_result = answer;
+        run.turns = Some(self.conversation.turns());
+        run.children = Some(about.children.len() as u64);
+        run.child_ids = about.children.listed();
+        run.limits = limit(LIMIT, self.limit, "turns", self.used)
+            .into_iter()
+            .collect();
+        run.notes = self
+            .begins_at
+            .filter(|first| *first > 1)
+            .map(|first| {
+                format!(
+                    "The session was resumed. Vibe keeps no journal of what came before: \
+                     {} records.",
+                    first - 1
+                )
+                .into()
+            })
+            .into_iter()
+            .collect();
+    }
+}
+
+impl Session {
+    fn result(
+        &mut self,
+        result: &Command<'_>,
+        record: &str,
+        mark: EventDraft<'_>,
+        draft: &mut Draft<'_>,
+    ) {
+        let id = text(result.call).unwrap_or_default();
+        // After a restart, the core gets the result of an interrupted call, too.
+        let n = if mark.ts.is_some() {
+            self.conversation.take(&id)
+        } else {
+            self.conversation.step_with(&id)
+        };
+        let part = part_of(record, n.and_then(|n| draft.step(n)));
+        draft.results(n.as_slice(), mark, part);
+    }
+
+    /// Handles a change of what the program shows.
+    fn shown(&mut self, payload: &Payload<'_>, mark: EventDraft<'_>, draft: &mut Draft<'_>) {
+        let states = walk::items(payload.delta.unwrap_or_default())
+            .filter(|change| member(change, "op") == Some("\"set_envelope\""));
+        let state = states
+            .last()
+            .and_then(|change| member(change, "state"))
+            .map(State::of)
+            .unwrap_or_default();
+        let end = state.turn.map(Turn::of).and_then(|turn| ended(&turn));
+        let is_failure = end
+            .as_ref()
+            .is_some_and(|end| end.outcome == Outcome::Failed);
+        let at = draft.event(mark.failed(is_failure));
+        let of_session = |key| state.session.and_then(|session| member(session, key));
+        self.parent = short(of_session("parentSessionId")).or(self.parent.take());
+        self.title = short(of_session("title")).or(self.title.take());
+        // The program repeats the end with each later change.
+        let is_known = |known: &Ended| {
+            end.as_ref()
+                .is_some_and(|end| (&end.word, &end.detail) == (&known.word, &known.detail))
+        };
+        if state.turn.is_some() && !self.end.as_ref().is_some_and(is_known) {
+            self.end = end.map(|end| end.at_event(at));
+        }
+    }
+
+    /// Returns the end and the answer. A turn without steps keeps those of the previous turn.
+    fn settled(&self, draft: &Draft<'_>) -> (Option<Ended>, Option<Box<str>>) {
+        let is_answer = self
+            .end
+            .as_ref()
+            .is_some_and(|end| end.outcome == Outcome::Completed);
+        let last = self.conversation.last().filter(|_| is_answer);
+        let answer = last.and_then(|n| draft.said(n));
+        self.ends
+            .settle(self.end.clone(), answer, self.conversation.steps(), None)
+    }
+}
+
+/// Returns the end of a turn, or `None` if it continues.
+fn ended(turn: &Turn<'_>) -> Option<Ended> {
+    let status = text(turn.status)?;
+    let of =
+        |word: &str, headline, outcome| Ended::new(word, headline, outcome, Certainty::Recorded);
+    Some(match &*status {
+        "in_progress" => return None,
+        "completed" => match filled(turn.stop) {
+            None => of(&status, "Answered", Outcome::Completed),
+            Some(stop) => {
+                End::of(STOPS, &stop).unwrap_or_else(|| of(&stop, "Ended", Outcome::Unknown))
+            }
+        },
+        "interrupted" => {
+            let reason = filled(turn.reason).unwrap_or_default();
+            let note = if reason == INTERRUPT {
+                "Vibe records a reached time limit in the same way"
+            } else {
+                ""
+            };
+            of(&status, "Interrupted", Outcome::Cancelled)
+                .detail(cut(&reason))
+                .note(note)
+        }
+        _ => {
+            let fault = turn.error.map(Fault::of).unwrap_or_default();
+            let code = filled(fault.code).unwrap_or_else(|| status.clone());
+            End::of(ERRORS, &code)
+                .unwrap_or_else(|| End::error(&code))
+                .detail(short(fault.message).unwrap_or_default())
+        }
+    })
+}
+
+/// Returns the result in the record of a call that was interrupted. The core doesn't get it.
+fn abandoned<'a>(payload: &Payload<'a>) -> Option<Command<'a>> {
+    let result = payload.result.map(Command::of)?;
+    let error = result.result.and_then(|output| member(output, "error"))?;
+    let is_abandoned = text(member(error, "code")).as_deref() == Some(ABANDONED);
+    (is_abandoned && result.call.is_some()).then_some(result)
+}
+
+/// Returns the line of step `n`.
+fn assembled(n: usize, records: &[String]) -> String {
+    let mut step = Part::default();
+    for record in records {
+        let part = part_of(record, Some(&step));
+        step.add(part);
+    }
+    step.line(n)
+}
+
+/// Returns the part of a step that a record contains. `step` is the step so far, with the call of a
+/// result.
+fn part_of(record: &str, step: Option<&Part>) -> Part {
+    let payload = Line::of(record)
+        .payload
+        .map(Payload::of)
+        .unwrap_or_default();
+    let input = payload.input.map(Input::of).unwrap_or_default();
+    let command = input
+        .command
+        .map(Command::of)
+        .or_else(|| abandoned(&payload))
+        .unwrap_or_default();
+    let mut part = Part::default();
+    match command.kind {
+        Some("\"completion_succeeded\"") => {
+            let reply = command.result.map(Reply::of).unwrap_or_default();
+            part.finish = text(reply.finish);
+            part.tokens = reply.usage.map(tokens);
+            for piece in walk::items(reply.parts.unwrap_or_default()).map(Piece::of) {
+                match piece.kind {
+                    Some("\"reasoning\"") => part.thought.push(spoken(piece.content)),
+                    Some("\"text\"") => part.text.extend(filled(piece.text)),
+                    Some("\"tool_call\"") => part.calls.push(CallDraft {
+                        id: text(piece.id).unwrap_or_default(),
+                        name: text(piece.name).unwrap_or_default(),
+                        args: filled(piece.args)
+                            .map_or_else(|| "{}".to_owned(), |args| unpacked(&args)),
+                    }),
+                    _ => {}
+                }
+            }
+        }
+        Some("\"tool_succeeded\"" | "\"tool_failed\"") => {
+            let output = command.result.map(Output::of).unwrap_or_default();
+            let answer = answer_of(&command, &output);
+            let call = step
+                .into_iter()
+                .flat_map(|step| &step.calls)
+                .find(|call| call.id == answer.call)
+                .filter(|_| answer.status == Some("success"));
+            if let Some(call) = call {
+                change(call, &output, &mut part);
+            }
+            part.answers.push(answer);
+        }
+        _ => {}
+    }
+    part
+}
+
+fn answer_of(command: &Command<'_>, output: &Output<'_>) -> Answer {
+    let value = output
+        .value
+        .filter(|value| value.starts_with('{'))
+        .map(Value::of)
+        .unwrap_or_default();
+    let fault = output
+        .error
+        .filter(|error| error.starts_with('{'))
+        .map(Fault::of);
+    let exit = int(value.code);
+    let printed: Vec<String> = [value.stdout, value.stderr]
+        .into_iter()
+        .filter_map(filled)
+        .collect();
+    let printed = printed.join("\n");
+    // A command that failed is a success of its tool.
+    let status = match command.kind {
+        Some("\"tool_failed\"") => match fault.and_then(|fault| text(fault.code)).as_deref() {
+            Some(ABANDONED) => "cancelled",
+            _ => "error",
+        },
+        _ if exit.is_some_and(|code| code != 0) || is_true(value.timed_out) => "error",
+        _ => "success",
+    };
+    let error = (status != "success").then(|| {
+        fault
+            .and_then(|fault| filled(fault.message))
+            .or_else(|| Some(printed.clone()).filter(|printed| !printed.is_empty()))
+            .unwrap_or_else(|| NO_WORDS.to_owned())
+    });
+    let said = spoken(output.content);
+    let output = match (value.stdout.or(value.stderr), value.content, output.value) {
+        _ if error.is_some() => "null".to_owned(),
+        (Some(_), ..) => quoted(&printed),
+        (None, Some(content), _) => content.to_owned(),
+        (None, None, Some(value)) if value != "null" => value.to_owned(),
+        _ if said.is_empty() => "null".to_owned(),
+        _ => quoted(&said),
+    };
+    Answer {
+        call: text(command.call).unwrap_or_default(),
+        status: Some(status),
+        error,
+        exit,
+        ms: None,
+        output,
+    }
+}
+
+/// Adds the file that a successful call changed.
+fn change(call: &CallDraft, output: &Output<'_>, part: &mut Part) {
+    let path = |key| filled(member(&call.args, key)).map(|path| format!("files.{path}"));
+    match &*call.name {
+        "write_file" => {
+            let content = member(&call.args, "content").map(str::to_owned);
+            part.changes
+                .extend(path("path").map(|key| (key, None, content)));
+        }
+        "edit" => {
+            let Some(key) = path("file_path") else { return };
+            let blocks = output
+                .meta
+                .and_then(|meta| member(member(meta, REPLACED)?, "blocks"));
+            let hunks: String = walk::items(blocks.unwrap_or_default())
+                .filter_map(hunk)
+                .collect();
+            if !hunks.is_empty() {
+                part.diffs.push((part.changes.len(), hunks));
+            }
+            part.changes.push((key, None, None));
+        }
+        _ => {}
+    }
+}
+
+/// Returns the hunk of a unified diff for the lines that an edit replaced.
+fn hunk(block: &str) -> Option<String> {
+    let block = Block::of(block);
+    let lines = |list: Option<&str>| -> Vec<String> {
+        walk::items(list.unwrap_or_default())
+            .filter_map(|line| text(Some(line)))
+            .collect()
+    };
+    let (before, after) = (lines(block.before), lines(block.after));
+    let (from, to) = (count(block.from)?, count(block.to)?);
+    let mut hunk = format!("@@ -{from},{} +{to},{} @@\n", before.len(), after.len());
+    for (sign, lines) in [('-', &before), ('+', &after)] {
+        for line in lines {
+            hunk.push(sign);
+            hunk.push_str(line.trim_end_matches('\n'));
+            hunk.push('\n');
+        }
+    }
+    Some(hunk)
+}
+
+/// Converts the tokens of a request. Vibe counts cached input as input.
+fn tokens(usage: &str) -> Tokens {
+    let usage = Usage::of(usage);
+    Tokens {
+        input: count(usage.input),
+        cached: count(usage.cached),
+        output: count(usage.output),
+        reasoning: count(usage.reasoning),
+        written: count(usage.written),
+        ..Tokens::default()
+    }
+}

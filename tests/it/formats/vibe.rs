@@ -1,0 +1,158 @@
+//! Tests sessions of Mistral Vibe.
+
+use super::truth::{FIELDS, compare};
+use super::{damaged, read, sample};
+
+fn journal(session: u8) -> std::path::PathBuf {
+    sample(&format!(
+        "tools/vibe/unified/{}/journal/0000000000000001.jsonl",
+        id(session)
+    ))
+}
+
+fn id(session: u8) -> String {
+    format!("3c4d5e6f-0000-4000-8000-0000000000a{session}")
+}
+
+#[test]
+fn a_session_is_read_from_its_journal() {
+    let run = read(&journal(1));
+    let row = &run.row;
+    assert_eq!((row.steps, row.errors, row.issues), (4, 1, (0, 0)));
+    // 1,060, 1,140, 1,350, 1,410.
+    assert_eq!((row.tokens, row.usage.cached), (Some(4_960), Some(3_300)));
+    assert_eq!(
+        (row.usage.output, row.usage.reasoning),
+        (Some(160), Some(20))
+    );
+    assert_eq!((row.tool_calls, row.tool_errors), (Some(5), Some(1)));
+    assert_eq!(row.changed, ["files.split.py", "files.NOTES.md"]);
+    assert_eq!(
+        (&*row.verdict.sentence, row.verdict.certainty.as_str()),
+        ("Answered at step 3", "recorded")
+    );
+    let step = run.step(0);
+    assert_eq!(step["decision"]["rationale"], "Read first.");
+    // A command that failed is a success of its tool.
+    let results = &step["action_results"];
+    assert_eq!(
+        (&results[1]["status"], &results[1]["returncode"]),
+        (&"error".into(), &1.into())
+    );
+    assert_eq!(results[1]["error"], "AssertionError: 99 != 100\n");
+    assert_eq!(
+        results[0]["output"],
+        "def split(a, b):\n    return [a // b] * b\n"
+    );
+}
+
+#[test]
+fn the_document_beside_the_journal_names_the_model_and_the_sessions_around() {
+    let run = read(&journal(1));
+    let manifest = run.index.manifest().get().expect("a manifest");
+    assert_eq!(manifest.run_id.as_deref(), Some(&*id(1)));
+    assert_eq!(manifest.model.as_deref(), Some("glm-5"));
+    assert_eq!(manifest.project.as_deref(), Some("/home/me/ledger"));
+    assert_eq!(manifest.titles, ["Lost cent".into()]);
+    assert_eq!((manifest.turns, manifest.children), (Some(1), Some(1)));
+    assert_eq!(manifest.child_ids, [id(3).into()]);
+    let child = read(&journal(3)).row;
+    assert_eq!(child.parent.as_deref(), Some(&*id(1)));
+
+    // A copy of the journal alone says less.
+    let temp = tempfile::tempdir().expect("a directory");
+    let copy = temp.path().join("journal.jsonl");
+    std::fs::copy(journal(1), &copy).expect("copied");
+    let alone = read(&copy);
+    let manifest = alone.index.manifest().get().expect("a manifest");
+    assert_eq!((&manifest.model, &manifest.project), (&None, &None));
+    assert_eq!(alone.row.tokens, Some(4_960));
+}
+
+#[test]
+fn an_edit_is_a_diff() {
+    let run = read(&journal(1));
+    let step = run.step(1);
+    let diff = step.to_string();
+    assert!(
+        diff.contains("@@ -2,1 +2,2 @@\\n-    return [a // b] * b\\n+    c, d = divmod(a, b)"),
+        "{diff}"
+    );
+}
+
+#[test]
+fn a_turn_that_completed_with_a_truncated_reply_did_not_answer() {
+    let path = journal(2);
+    let text = std::fs::read_to_string(&path).expect("the sample");
+    let temp = tempfile::tempdir().expect("a directory");
+    let first = temp.path().join("journal.jsonl");
+    let turn: String = text
+        .lines()
+        .take(10)
+        .map(|line| format!("{line}\n"))
+        .collect();
+    std::fs::write(&first, turn).expect("written");
+    let run = read(&first);
+    assert_eq!(
+        run.row.verdict.sentence,
+        "Reply token limit reached in step 1"
+    );
+    let both = read(&path);
+    // 564, 574, 620.
+    assert_eq!((both.row.steps, both.row.tokens), (3, Some(1_758)));
+    assert_eq!(both.row.verdict.outcome.as_str(), "cancelled");
+    assert_eq!(both.step(2)["action_results"][0]["status"], "cancelled");
+}
+
+#[test]
+fn a_limit_and_a_failed_request_are_named() {
+    let row = read(&journal(3)).row;
+    // 520, 590.
+    assert_eq!(
+        (row.steps, row.tokens, row.tool_errors),
+        (2, Some(1_110), Some(1))
+    );
+    assert_eq!(row.verdict.outcome.as_str(), "truncated");
+    assert!(
+        row.verdict.sentence.starts_with("Turn limit reached"),
+        "{}",
+        row.verdict.sentence
+    );
+    let row = read(&journal(4)).row;
+    assert_eq!((row.steps, row.tokens), (0, None));
+    assert_eq!(row.verdict.sentence, "API error: Invalid API key");
+}
+
+#[test]
+fn a_journal_that_begins_later_says_what_is_missing() {
+    let text = std::fs::read_to_string(journal(2)).expect("the sample");
+    let temp = tempfile::tempdir().expect("a directory");
+    let later = temp.path().join("0000000000000012.jsonl");
+    let lines: String = text
+        .lines()
+        .skip(11)
+        .map(|line| format!("{line}\n"))
+        .collect();
+    std::fs::write(&later, lines).expect("written");
+    let run = read(&later);
+    let manifest = run.index.manifest().get().expect("a manifest");
+    assert_eq!(run.row.steps, 1);
+    assert_eq!(manifest.notes.len(), 1, "{:?}", manifest.notes);
+}
+
+#[test]
+fn a_damaged_session_loses_only_what_is_damaged() {
+    (1..=4).for_each(|session| damaged(&journal(session)));
+}
+
+#[test]
+fn real_sessions_agree_with_what_is_known_of_them() {
+    let is_session = |file: &str| file.contains("/journal/0000000000000001");
+    let why = "the result says that the call was cancelled";
+    let known = [
+        ("sigint-in-tool", "calls without an answer", 0, why),
+        ("sigkill-in-tool", "calls without an answer", 0, why),
+        ("sigkill-in-tool", "stopped calls", 1, why),
+    ];
+    compare("vibe", is_session, &FIELDS, &known);
+}
