@@ -34,6 +34,7 @@ pub(super) static SESSION: Tool = Tool {
         },
         file: "session file",
         is_session: true,
+        resume: "copilot --resume",
         is_in_order: true,
         assemble: Some(assembled),
         ..Format::UNKNOWN

@@ -34,6 +34,7 @@ pub(super) static OPENCODE: Tool = Tool {
         file: "database",
         no_end_reason: "OpenCode doesn't record how a session ended",
         is_session: true,
+        resume: "opencode --session",
         is_in_order: false,
         assemble: Some(|n, records| part::line(n, records.iter().map(|record| part_in(record)))),
         ..Format::UNKNOWN
