@@ -140,7 +140,8 @@ struct Session {
     newest: Recent<Box<str>, usize>,
     /// When each agent's newest request began; microseconds.
     asked: Recent<Box<str>, i64>,
-    by_request: Recent<Box<str>, usize>,
+    /// The step of each request, and whether a record of the step names its agent.
+    by_request: Recent<Box<str>, (usize, bool)>,
     by_call: Recent<Box<str>, usize>,
     children: RecentSet<Box<str>>,
     /// The event that names each sub-agent, and the name.
@@ -336,22 +337,25 @@ impl Session {
             .request
             .or_else(|| data.usage.and_then(|usage| member(usage, "apiCallId")));
         let request = filled(request);
-        let known = request
+        let found = request
             .as_ref()
             .and_then(|id| self.by_request.get(&**id).copied());
+        let known = found.map(|(n, _)| n);
+        let was_named = found.is_some_and(|(_, was_named)| was_named);
         let asked = self.asked.get(lane).copied().or(draft.latest());
         let kind = EventKind::Decided;
         let n = draft.reply(known, asked, EventDraft { kind, ..mark });
         if known.is_none() {
             self.steps = n + 1;
-            self.by_request
-                .extend(request.map(|request| (request.into(), n)));
             if let Some(last) = self.newest.insert(lane.into(), n) {
                 draft.close(last);
             }
         }
         let name = self.names.get(lane);
-        let part = reply_of(record, name.is_some());
+        let is_named = was_named || name.is_some();
+        self.by_request
+            .extend(request.map(|request| (request.into(), (n, is_named))));
+        let part = reply_of(record, is_named);
         for call in &part.calls {
             self.by_call.insert((*call.id).into(), n);
         }
@@ -361,7 +365,7 @@ impl Session {
             (self.last, self.end, self.is_open) = (Some(n), None, false);
         }
         draft.part(n, part);
-        if let Some((at, name)) = name.filter(|_| known.is_none()) {
+        if let Some((at, name)) = name.filter(|_| !was_named) {
             let agent = Some(name.clone());
             draft.add(
                 n,
