@@ -119,8 +119,11 @@ fn a_limit_and_a_failed_request_are_named() {
         row.verdict.sentence
     );
     let row = read(&journal(4)).row;
-    assert_eq!((row.steps, row.tokens), (0, None));
-    assert_eq!(row.verdict.sentence, "API error: Invalid API key");
+    assert_eq!((row.steps, row.tokens), (1, Some(520)));
+    assert_eq!(
+        row.verdict.sentence,
+        "API error after step 0: Invalid API key"
+    );
 }
 
 #[test]
