@@ -148,6 +148,14 @@ impl Stamp {
         }
     }
 
+    /// Returns the stamp without the time of the last change of anything about the file.
+    pub(super) fn without_change(self) -> Self {
+        Self {
+            changed: (0, 0),
+            ..self
+        }
+    }
+
     /// Returns a stamp for a part of the file.
     pub(super) fn with_size(self, size: u64) -> Self {
         Self { size, ..self }

@@ -109,12 +109,15 @@ fn beside(name: &OsStr, ending: &str) -> OsString {
 
 /// Returns the stamp of a database with its write-ahead log, which holds its newest rows.
 ///
+/// When root opens the log, SQLite sets its owner to what it is already. That changes nothing but the
+/// time of the last change, which therefore doesn't count: each look would cause another one.
+///
 /// # Errors
 /// Fails if the database doesn't exist, or can't be examined.
 pub(super) fn stamp(dir: &Dir, name: &OsStr) -> io::Result<(Kind, Stamp)> {
     let (kind, stamp) = dir.look(name)?;
     match dir.look(&beside(name, "-wal")) {
-        Ok((_, log)) => Ok((kind, stamp.and(log))),
+        Ok((_, log)) => Ok((kind, stamp.and(log.without_change()))),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok((kind, stamp)),
         Err(error) => Err(error),
     }
@@ -914,5 +917,37 @@ fn hash(row: &Row<'_>, column: usize, hasher: &mut DefaultHasher) {
         Ok(ValueRef::Real(number)) => (2, number.to_bits()).hash(hasher),
         Ok(ValueRef::Text(bytes) | ValueRef::Blob(bytes)) => (3, bytes).hash(hasher),
         Ok(ValueRef::Null) | Err(_) => 0.hash(hasher),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::format::{Shape, tool};
+
+    #[test]
+    fn a_look_at_a_database_causes_no_other() {
+        let sample = Path::new(env!("CARGO_MANIFEST_DIR")).join("sample_runs/tools/opencode");
+        let root = tempfile::tempdir().unwrap();
+        for name in ["opencode.db", "opencode.db-wal"] {
+            std::fs::copy(sample.join(name), root.path().join(name)).unwrap();
+        }
+        let name = OsStr::new("opencode.db");
+        let head = std::fs::read(root.path().join(name)).unwrap();
+        let tool = tool("opencode.db", &head).unwrap();
+        let Shape::Several(several) = &tool.shape else {
+            panic!("a database has several runs")
+        };
+        let place = Place::of(root.path(), Path::new(""), name);
+        let dir = Dir::open(root.path(), Path::new("")).unwrap();
+        let before = stamp(&dir, name).unwrap().1;
+        let (runs, fault) = list(&place, several.rows.unwrap(), 100).unwrap();
+        assert_eq!((runs.len(), fault), (4, None));
+        assert_eq!(stamp(&dir, name).unwrap().1, before);
+        // New rows show.
+        let log = root.path().join("opencode.db-wal");
+        let file = std::fs::OpenOptions::new().append(true).open(log).unwrap();
+        file.set_len(50_000).unwrap();
+        assert_ne!(stamp(&dir, name).unwrap().1, before);
     }
 }

@@ -605,7 +605,7 @@ fn sessions_in_a_database_are_followed_and_counted_once() {
         rows.sort_unstable();
         rows
     };
-    watched.shows(&rows(1, &[]));
+    watched.agrees_with_a_fresh_board();
     let db = rusqlite::Connection::open(watched.root().join("opencode.db")).expect("opened");
     let reply = r#"{"role":"assistant","finish":"stop","time":{"created":1777885300000,"completed":1777885301000}}"#;
     let add = |session: &str, id: &str| {
