@@ -328,9 +328,12 @@ const MAX_NAMES: usize = 4;
 impl Manifest {
     /// Appends a name that isn't the newest one, up to [`MAX_NAMES`].
     pub fn add_name(names: &mut Vec<Box<str>>, name: Option<Box<str>>) {
-        let is_new = |name: &Box<str>| !name.is_empty() && names.last() != Some(name);
-        if let Some(name) = name.filter(is_new).filter(|_| names.len() < MAX_NAMES) {
-            names.push(name);
+        let newest = names.last().map(|newest| &**newest);
+        let is_new = name
+            .as_deref()
+            .is_some_and(|name| !name.is_empty() && newest != Some(name));
+        if is_new && names.len() < MAX_NAMES {
+            names.extend(name);
         }
     }
 

@@ -847,6 +847,7 @@ impl Read for Document {
 }
 
 /// Returns why SQLite failed.
+#[expect(clippy::needless_pass_by_value, reason = "for `map_err`")]
 fn failed(error: rusqlite::Error) -> io::Error {
     let code = error.sqlite_error_code();
     let (kind, what) = match code {

@@ -70,7 +70,7 @@ pub(crate) fn run<'a>(
     };
     let read = index.manifest().get();
     let names = |names: fn(&Manifest) -> &[Box<str>]| {
-        let names = read.into_iter().flat_map(move |read| names(read));
+        let names = read.into_iter().flat_map(names);
         names.map(|name| &**name).collect()
     };
     let repaired = manifest.as_ref().is_some_and(Line::is_changed);
