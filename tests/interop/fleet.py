@@ -5,8 +5,8 @@
 Writes the tables of all runs below the ROOTs, and of --runs variants of the samples. Extracts the engine's fenced blocks
 from the document and runs them. Compares their results with the board's output for the same runs: `list` for how they
 ended, `whatif` for the effect of limits. Costs are the recorded ones: if a run records a total that its steps don't add up
-to, `whatif` counts estimated steps, and the table has no total so far. For --format parquet and --s3, the blocks are changed as the document describes.
-The store is moto, which emulates S3.
+to, `whatif` counts estimated steps, and the table has no total so far. For --format parquet and --s3, the blocks are changed
+as the document describes. The store is moto, which emulates S3.
 """
 
 import argparse
@@ -160,22 +160,32 @@ def put_into_store():
     return f"{host}:{port}"
 
 
-def whatif(board, runs):
-    """Sums up runs, steps, tokens and lost answers per rule and result, as `board whatif` reports them."""
+def whatif(board, runs, steps):
+    """Sums up runs, steps, tokens and lost answers per rule and result, as `board whatif` reports them.
+
+    Leaves out runs without a row in the table of steps: those without steps, and those that only repeat another run's. If
+    the table has no cost so far, a limit that the recorded costs reach anyway is unknown to the query, as the document says.
+    """
+    has_cost = collections.defaultdict(bool)
+    for step in steps:
+        has_cost[step["transcript_id"]] |= step["cost_so_far"] is not None
+    runs = [run for run in runs if run["transcript_id"] in has_cost]
     sums = collections.defaultdict(lambda: [0, 0, 0, 0])
     asked = shlex.join(word for rule in RULES for word in ("--rule", rule))
     for start in range(0, len(runs), 500):
         paths = [run["path"] for run in runs[start : start + 500]]
         said = subprocess.run([board, "whatif", "--json", "--no-prices", *shlex.split(asked), *paths], capture_output=True, text=True)
         assert said.returncode == 0, said.stderr
-        for run in json.loads(said.stdout)["runs"]:
-            # A run without steps has no row in the table of steps.
-            if run["recorded"]["step"] is None:
-                continue
+        told = json.loads(said.stdout)["runs"]
+        assert len(told) == len(paths), (len(told), len(paths))
+        for run, row in zip(told, runs[start:]):
+            assert run["path"] == row["path"], (run["path"], row["path"])
             for rule in run["rules"]:
-                sum = sums[(rule["rule"], rule["result"])]
                 saved = rule["saved"]
-                more = [1, saved["steps"] or 0, saved["tokens"] or 0, int(rule["answer_lost"] or False)]
+                result, *more = rule["result"], 1, saved["steps"] or 0, saved["tokens"] or 0, int(rule["answer_lost"] or False)
+                if rule["rule"].startswith("max_cost") and result in ("earlier", "same") and not has_cost[row["transcript_id"]]:
+                    result, more = "unknown", [1, 0, 0, 0]
+                sum = sums[(rule["rule"], result)]
                 sum[:] = [a + b for a, b in zip(sum, more)]
     return dict(sums)
 
@@ -208,14 +218,15 @@ def main(options):
         store = put_into_store() if options.s3 else None
         runs = rows(board, "runs", roots)
         assert not options.runs or len(runs) >= options.runs, (len(runs), options.runs)
-        expected = whatif(board, runs)
+        steps = rows(board, "steps", roots)
+        expected = whatif(board, runs, steps)
         assert len({result for _, result in expected}) >= 3, expected
         kinds = collections.Counter(run["stop_kind"] for run in runs)
         tokens = collections.Counter()
         for run in runs:
             tokens[run["stop_kind"]] += run["total_tokens"] or 0
         by_run = collections.Counter()
-        for step in rows(board, "steps", roots):
+        for step in steps:
             by_run[(step["transcript_id"], step["fingerprint"])] += step["fingerprint"] is not None
         loops = sorted((count, run) for (run, _), count in by_run.items() if count >= 3)
 

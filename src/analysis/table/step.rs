@@ -252,6 +252,7 @@ pub static STEPS: &[Field<Step>] = &[
                 .map(|_| step.run.index.tokens_estimated(step.n))
         }),
     ),
+    field("sub_agent", Flag(|step| Some(step.head()?.is_nested))),
 ];
 
 const fn field(name: &'static str, read: Read<Step>) -> Field<Step> {
