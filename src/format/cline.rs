@@ -7,9 +7,9 @@
 //! each with its own success, or such JSON in a text. This reader is based on version 3.0.
 
 use super::conversation::Conversation;
-use super::part::{quoted, text};
+use super::part::{self, quoted, text};
 use super::value::{
-    above_zero, count, cut, filled, int, is_true, member, micros, short, spoken, unpacked,
+    above_zero, count, cut, filled, is_true, member, micros, millis, short, spoken, unpacked,
 };
 use super::watch::has_begun;
 use super::{Answer, CallDraft, Draft, EventDraft, Part, Reader, Shape, Source, Tokens, Tool};
@@ -161,7 +161,7 @@ impl Session {
     fn message(&mut self, record: &str, draft: &mut Draft<'_>) {
         let message = Message::of(record);
         let role = text(message.role).unwrap_or_default();
-        let ts = int(message.ts).and_then(|ms| ms.checked_mul(1_000));
+        let ts = millis(message.ts);
         let mark = EventDraft::new(&role, ts);
         if message.id.is_some() && draft.is_again(record) {
             return draft.again(&mark);
@@ -196,9 +196,10 @@ impl Session {
             self.conversation.prompt(asked(&words), &mark, draft);
             return;
         }
-        let part = part_of(record, None);
-        let n = self.conversation.step_of(&part);
+        let n = results(message.content)
+            .find_map(|result| self.conversation.step_with(&text(result.call)?));
         let step = n.and_then(|n| draft.step(n));
+        let part = part_of(record, step);
         let calls = step.into_iter().flat_map(|step| &step.calls);
         let is_child = |answer: &&Answer| answer.status != Some("error");
         let spawned: Vec<&str> = calls
@@ -212,7 +213,6 @@ impl Session {
             .filter(|answer| spawned.contains(&&*answer.call))
             .count();
         self.children += begun as u64;
-        let part = part_of(record, step);
         draft.results(n.as_slice(), mark, part);
     }
 
@@ -275,12 +275,7 @@ fn asked(words: &str) -> &str {
 
 /// Returns the line of step `n`.
 fn assembled(n: usize, records: &[String]) -> String {
-    let mut step = Part::default();
-    for record in records {
-        let part = part_of(record, Some(&step));
-        step.add(part);
-    }
-    step.line(n)
+    part::line_of(n, records, |record, step| part_of(record, Some(step)))
 }
 
 /// Returns the part of a step that a message contains. `step` is the step so far, with the calls of

@@ -7,7 +7,7 @@
 //! 1.5 of the command line.
 
 use super::conversation::Conversation;
-use super::part::{quoted, text};
+use super::part::{self, MAX_PIECES, quoted, text};
 use super::value::{above_zero, count, filled, hunks, member, short, spoken, unpacked};
 use super::watch::has_begun;
 use super::{Answer, CallDraft, Draft, EventDraft, Part, Reader, Shape, Source, Tokens, Tool};
@@ -140,11 +140,7 @@ impl Session {
 
 /// Returns the line of step `n`.
 fn assembled(n: usize, records: &[String]) -> String {
-    let mut step = Part::default();
-    for record in records {
-        step.add(part_of(record));
-    }
-    step.line(n)
+    part::line(n, records.iter().map(|record| part_of(record)))
 }
 
 /// Returns the part of a step that an item of the history contains.
@@ -177,7 +173,9 @@ fn part_of(record: &str) -> Part {
     for state in walk::items(item.states.unwrap_or_default()).map(State::of) {
         let (answer, words) = answer_of(&state);
         let Some(answer) = answer else { continue };
-        let call = part.calls.iter().find(|call| call.id == answer.call);
+        // Further calls aren't kept.
+        let mut kept = part.calls.iter().take(MAX_PIECES);
+        let call = kept.find(|call| call.id == answer.call);
         if let Some((key, content)) = call
             .filter(|_| answer.status == Some("success"))
             .and_then(change)

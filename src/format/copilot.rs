@@ -12,7 +12,7 @@ use super::part::{self, is_at_limit, is_refusal, quoted, text};
 use super::recent::{Recent, RecentSet};
 use super::turns::Turns;
 use super::value::{
-    above_zero, below, count, cut, filled, hunks, int, is_text, member, objects, short,
+    above_zero, aside, below, count, cut, filled, hunks, int, is_text, member, objects, short,
 };
 use super::{Answer, CallDraft, Draft, EventDraft, Part, Reader, Shape, Source, Tokens, Tool};
 use crate::model::json::walk;
@@ -297,13 +297,7 @@ impl Reader for Session {
         run.turns = Some(self.turns);
         run.children = Some(self.children.len() as u64);
         run.replies_unknown = self.lacks_replies;
-        let aside = self.aside;
-        run.notes = (aside > 0)
-            .then(|| {
-                format!("Other requests took {aside} more tokens, which no step includes.").into()
-            })
-            .into_iter()
-            .collect();
+        run.notes = aside("Other requests", self.aside).into_iter().collect();
     }
 }
 
@@ -419,6 +413,8 @@ impl Session {
         let tokens = models
             .filter_map(|(_, model)| tokens(&Usage::of(member(model, "usage")?)).sum())
             .reduce(u64::saturating_add);
+        // A resumed session goes on after them.
+        draft.totals();
         let run = draft.run();
         run.total = tokens.map(|tokens| Total {
             tokens,
@@ -483,11 +479,7 @@ impl Session {
     /// Returns the end and the answer. A turn without steps keeps those of the previous turn.
     fn settled(&self, draft: &Draft<'_>) -> (Option<Ended>, Option<Box<str>>) {
         let end = self.end.clone().or_else(|| self.inferred(draft));
-        let is_answer = end
-            .as_ref()
-            .is_some_and(|end| end.outcome == Outcome::Completed);
-        let answer = self.last.filter(|_| is_answer).and_then(|n| draft.said(n));
-        self.ends.settle(end, answer, self.steps, None)
+        self.ends.settle_said(end, self.last, draft)
     }
 }
 
@@ -519,7 +511,8 @@ fn assembled(n: usize, records: &[String]) -> String {
 
 /// Returns the name of the sub-agent that a record starts.
 fn name_of(data: &Data<'_>) -> Option<String> {
-    filled(data.shown).or_else(|| filled(data.agent))
+    let name = filled(data.shown).or_else(|| filled(data.agent))?;
+    Some(cut(&name).into())
 }
 
 /// Returns the part of a step that the record of a reply contains. `is_named` is whether another
@@ -556,17 +549,18 @@ fn result_of(data: &Data<'_>, project: Option<&str>) -> Part {
         .error
         .and_then(|error| filled(member(error, "message")));
     // The flag of a command says whether it could be run.
-    let bad = data.success == Some("false") || exit.is_some_and(|exit| exit != 0);
+    let failed = data.success == Some("false") || exit.is_some_and(|exit| exit != 0);
     let code = data.error.and_then(|error| text(member(error, "code")));
     let status = match data.success {
         // The user or a rule didn't allow the call.
         _ if matches!(code.as_deref(), Some("rejected" | "denied")) => Some("cancelled"),
-        _ if bad => Some("error"),
+        _ if failed => Some("error"),
         Some("true") => Some("success"),
         _ => None,
     };
+    let bad = matches!(status, Some("error" | "cancelled"));
     let mut part = Part::default();
-    if !bad {
+    if status == Some("success") {
         let diff = of_result("detailedContent");
         let edits: Vec<Edit<'_>> = data
             .edits

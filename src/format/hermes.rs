@@ -6,7 +6,8 @@
 
 use super::conversation::Conversation;
 use super::ends::{End, ends};
-use super::opencode::SQLITE;
+use super::lines::is_store_of;
+use super::opencode::LARGE_ROW;
 use super::part::{self, quoted, text};
 use super::value::{above_zero, count, cut, filled, int, limit, seconds, short, unpacked};
 use super::{
@@ -43,17 +44,10 @@ pub(super) static SESSION: Tool = Tool {
             &["messages", "*"],
             &["left_out"],
         ],
-        runs: &[],
-        named_by: &[],
-        name: |_| None,
-        member: |_| None,
-        beside: &[],
-        is_run_alone: false,
-        lines: None,
-        apart: None,
         rows: Some(&ROWS),
+        ..Several::NONE
     }),
-    is: |name, head| name == "state.db" && head.starts_with(SQLITE),
+    is: |name, head| is_store_of(name, head, "state"),
     reader: || Box::new(Session::default()),
 };
 
@@ -110,9 +104,10 @@ static ROWS: Rows = Rows {
         "rewind_count",
     ],
     marks: &[
+        // An index has these columns. A row that is replaced by a summary is no longer active.
         Mark {
             table: "messages",
-            query: "SELECT session_id, max(id), count(*), sum(active), sum(compacted) FROM messages GROUP BY session_id",
+            query: "SELECT session_id, max(id), count(*), sum(active) FROM messages GROUP BY session_id",
         },
         Mark {
             table: "messages",
@@ -176,7 +171,7 @@ fields! {
         id, source, model, config = "model_config", parent = "parent_session_id", started = "started_at",
         ended = "ended_at", reason = "end_reason", calls = "api_call_count", input = "input_tokens",
         output = "output_tokens", read = "cache_read_tokens", write = "cache_write_tokens",
-        reasoning = "reasoning_tokens", cwd, estimated = "estimated_cost_usd", actual = "actual_cost_usd", title,
+        reasoning = "reasoning_tokens", cwd, estimated = "estimated_cost_usd", actual = "actual_cost_usd", title, left_out,
     }
     struct Config { max_iterations }
     struct Message {
@@ -205,7 +200,6 @@ struct Session {
     children: Vec<Box<str>>,
     is_child: bool,
     max_iterations: Option<f64>,
-    calls: Option<u64>,
     /// The recorded end.
     told: Option<Ended>,
     /// The end of the last turn, if it's over.
@@ -231,7 +225,7 @@ impl Reader for Session {
             3 => self.message(record.text, draft),
             _ => draft.issue(
                 IssueKind::TooLong,
-                "the session has more messages than board reads",
+                "the session has more messages or sub-agents than board reads",
             ),
         }
     }
@@ -258,17 +252,19 @@ impl Reader for Session {
 impl Session {
     fn row(&mut self, record: &str, draft: &mut Draft<'_>) {
         let row = Row::of(record);
+        if row.left_out.is_some() {
+            draft.issue(IssueKind::TooLong, LARGE_ROW);
+        }
         let at = draft.event(EventDraft::new("session", seconds(row.started)));
         self.is_child = row.source == Some("\"subagent\"");
         let config = row.config.map(Config::of).unwrap_or_default();
         self.max_iterations = above_zero(config.max_iterations);
-        self.calls = count(row.calls).filter(|calls| *calls > 0);
         self.told = filled(row.reason)
             .and_then(|word| End::of(ENDS, &word))
             .map(|end| end.at_event(at));
         let or_zero = |value| count(value).unwrap_or_default();
         // Without a complete reply, the sums are zero.
-        let is_counted = self.calls.is_some();
+        let is_counted = count(row.calls).is_some_and(|calls| calls > 0);
         let input = count(row.input).map(|input| {
             input
                 .saturating_add(or_zero(row.read))

@@ -11,11 +11,11 @@ use std::path::Path;
 
 use super::conversation::Conversation;
 use super::ends::{End, ends};
-use super::part::{is_at_limit, is_refusal, quoted, text};
+use super::part::{self, is_at_limit, is_refusal, quoted, text};
 use super::recent::RecentSet;
 use super::turns::Turns;
 use super::value::{
-    below, count, cut, filled, int, is_text, member, number, objects, short, spoken,
+    aside, below, count, cut, filled, int, is_text, member, millis, number, objects, short, spoken,
 };
 use super::{Answer, CallDraft, Draft, EventDraft, Part, Reader, Shape, Source, Tokens, Tool};
 use crate::model::step::NO_WORDS;
@@ -70,7 +70,7 @@ fields! {
     }
     struct Event {
         kind = "type", uuid, step = "stepUuid", part, call = "toolCallId", name, args, result, finish = "finishReason",
-        raw = "rawFinishReason", usage,
+        usage,
     }
     struct Message { role, content, origin }
     struct Piece { kind = "type", text, think }
@@ -112,7 +112,7 @@ impl Reader for Session {
     fn record(&mut self, record: Source<'_>, draft: &mut Draft<'_>) {
         let line = Line::of(record.text);
         let event = line.event.map(Event::of).unwrap_or_default();
-        let ts = int(line.time).and_then(|ms| ms.checked_mul(1_000));
+        let ts = millis(line.time);
         let (kind, stage) = (
             text(line.kind).unwrap_or_default(),
             text(event.kind).unwrap_or_default(),
@@ -143,6 +143,8 @@ impl Reader for Session {
                 self.finish = text(event.finish);
                 if event.usage.is_some() || self.is_known(event.uuid) {
                     self.reply(event.uuid, record.text, mark, draft);
+                    // Later tokens are those of another request.
+                    self.step.take_if(|_| event.usage.is_some());
                 } else {
                     let failed = event.finish == Some("\"error\"");
                     draft.event(mark.failed(failed));
@@ -215,11 +217,7 @@ impl Reader for Session {
         run.turns = Some(self.conversation.turns());
         run.children = Some(self.children.len() as u64);
         run.child_ids = self.children.listed();
-        let aside = self.aside;
-        run.notes = (aside > 0)
-            .then(|| format!("Summaries took {aside} more tokens, which no step includes.").into())
-            .into_iter()
-            .collect();
+        run.notes = aside("Summaries", self.aside).into_iter().collect();
     }
 }
 
@@ -281,9 +279,9 @@ impl Session {
         let project = self.project.as_ref();
         let part = part_of(record, step, project.map(|(_, project)| &**project));
         // The step is assembled from its records, so it needs the directory to shorten a path.
-        let is_short =
-            !part.changes.is_empty() && part_of(record, step, None).changes != part.changes;
-        let place = project.map(|(at, _)| *at).filter(|_| is_short);
+        let place = project
+            .map(|(at, _)| *at)
+            .filter(|_| !part.changes.is_empty());
         draft.results(n.as_slice(), mark, part);
         if let Some((n, place)) = n.zip(place) {
             draft.refer(n, place);
@@ -363,14 +361,8 @@ impl Session {
 
     /// Returns the end and the answer. A turn without steps keeps those of the previous turn.
     fn settled(&self, draft: &Draft<'_>) -> (Option<Ended>, Option<Box<str>>) {
-        let is_answer = self
-            .end
-            .as_ref()
-            .is_some_and(|end| end.outcome == Outcome::Completed);
-        let last = self.conversation.last().filter(|_| is_answer);
-        let answer = last.and_then(|n| draft.said(n));
-        self.ends
-            .settle(self.end.clone(), answer, self.conversation.steps(), None)
+        let last = self.conversation.last();
+        self.ends.settle_said(self.end.clone(), last, draft)
     }
 }
 
@@ -415,12 +407,9 @@ fn assembled(n: usize, records: &[String]) -> String {
         let line = Line::of(record);
         text(member(line.disclosure?, "cwd"))
     });
-    let mut step = Part::default();
-    for record in records {
-        let part = part_of(record, Some(&step), project.as_deref());
-        step.add(part);
-    }
-    step.line(n)
+    part::line_of(n, records, |record, step| {
+        part_of(record, Some(step), project.as_deref())
+    })
 }
 
 /// Returns the part of a step that a record contains. `step` is the step so far, with the call of a
@@ -511,13 +500,12 @@ fn change(
 /// Converts the tokens of a request. Kimi Code counts cached input separately from other input.
 fn tokens(usage: &str) -> Tokens {
     let usage = Usage::of(usage);
-    let (cached, written) = (count(usage.cached), count(usage.written));
-    let beside = [cached, written].into_iter().flatten();
     Tokens {
-        input: count(usage.other).map(|input| beside.fold(input, u64::saturating_add)),
-        cached,
+        input: count(usage.other),
+        cached: count(usage.cached),
         output: count(usage.output),
-        written,
+        written: count(usage.written),
         ..Tokens::default()
     }
+    .with_cache_as_input()
 }

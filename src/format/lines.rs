@@ -45,27 +45,38 @@ pub(super) fn with_lower_ending(name: &str) -> Cow<'_, str> {
 
 /// Returns whether a file of this name may be a trace, so that it is worth opening.
 pub fn may_be_trace(name: &str) -> bool {
-    has_ending(before_compression(name).unwrap_or(name), &ENDINGS) || is_store(name)
+    has_ending(before_compression(name).unwrap_or(name), &ENDINGS) || store(name).is_some()
 }
 
-/// The names of databases with runs, without the ending, and whether more may follow the name.
+/// The names of databases with runs, without the ending, and whether more may follow the name:
+/// development versions add that of their channel, as in `opencode-dev.db`.
 const STORES: [(&str, bool); 3] = [("opencode", true), ("kilo", true), ("state", false)];
+/// How a database begins.
+pub(crate) const SQLITE: &[u8] = b"SQLite format 3\0";
 
-/// Returns whether a file of this name may be a database with runs.
-fn is_store(name: &str) -> bool {
-    let Some(stem) = name.strip_suffix(".db").filter(|_| cfg!(feature = "board")) else {
-        return false;
-    };
-    STORES.iter().any(|(store, may_go_on)| {
+/// Returns which of the [`STORES`] a file of this name may be.
+fn store(name: &str) -> Option<&'static str> {
+    let stem = name
+        .strip_suffix(".db")
+        .filter(|_| cfg!(feature = "board"))?;
+    let is_it = |(store, may_go_on): &&(&str, bool)| {
         stem.strip_prefix(store)
             .is_some_and(|rest| rest.is_empty() || *may_go_on && rest.starts_with('-'))
-    })
+    };
+    STORES.iter().find(is_it).map(|(store, _)| *store)
+}
+
+/// Returns whether a file is the database `program`, by its name and its beginning. Its tables may be
+/// in another file.
+pub(super) fn is_store_of(name: &str, head: &[u8], program: &str) -> bool {
+    head.starts_with(SQLITE) && store(name) == Some(program)
 }
 
 /// Returns the name of the database to which a file belongs that has its newest rows.
 #[cfg(feature = "board")]
 pub(crate) fn store_of_log(name: &str) -> Option<&str> {
-    name.strip_suffix("-wal").filter(|store| is_store(store))
+    name.strip_suffix("-wal")
+        .filter(|database| store(database).is_some())
 }
 
 /// Returns whether a file of this name has a record on each line.

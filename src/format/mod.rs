@@ -99,7 +99,7 @@ pub use draft::{Draft, EventDraft, Open, RecordPlace};
 #[cfg(feature = "board")]
 pub(crate) use lines::store_of_log;
 pub use lines::{HEAD_BYTES, is_record, may_be_trace};
-pub(crate) use lines::{before_compression, is_lines};
+pub(crate) use lines::{SQLITE, before_compression, is_lines};
 pub use origin::{EMPTY, Origin, UNKNOWN, may_be_skipped, origin};
 pub use part::{Answer, CallDraft, Part, Tokens, is_at_limit};
 pub use qitos::{event_head, manifest, step_head};

@@ -7,9 +7,12 @@
 //! session ended. This reader is based on OpenCode 1.18 and Kilo 7.7.
 
 use super::ends::{End, ends};
+use super::lines::is_store_of;
 use super::part::{self, text};
 use super::recent::RecentSet;
-use super::value::{above_zero, below, count, cut, filled, int, is_true, member, number, short};
+use super::value::{
+    above_zero, below, count, cut, filled, int, is_true, member, millis, number, short,
+};
 use super::{
     Answer, CallDraft, Draft, EventDraft, Mark, Part, Reader, Rows, Several, Shape, Source, Table,
     Tokens, Tool, USER_SHELL,
@@ -46,7 +49,7 @@ pub(super) static OPENCODE: Tool = Tool {
         }),
         ..STORE
     }),
-    is: |name, head| is_store(name, head, "opencode"),
+    is: |name, head| is_store_of(name, head, "opencode"),
     reader: || Box::new(Session::of("OpenCode")),
 };
 
@@ -64,21 +67,12 @@ pub(super) static KILO: Tool = Tool {
         }),
         ..STORE
     }),
-    is: |name, head| is_store(name, head, "kilo"),
+    is: |name, head| is_store_of(name, head, "kilo"),
     reader: || Box::new(Session::of("Kilo")),
 };
 
-/// How a database begins.
-pub(super) const SQLITE: &[u8] = b"SQLite format 3\0";
-
-/// Returns whether a file is the database of a program. Its tables may be in another file.
-/// Development versions add the name of their channel: `opencode-dev.db`.
-fn is_store(name: &str, head: &[u8], program: &str) -> bool {
-    let channel = name
-        .strip_prefix(program)
-        .and_then(|rest| rest.strip_suffix(".db"));
-    head.starts_with(SQLITE) && channel.is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
-}
+/// What a session's row lacks if a value in it is too large.
+pub(super) const LARGE_ROW: &str = "a value of the session is too large to read";
 
 const STORE: Several = Several {
     paths: &[
@@ -87,15 +81,7 @@ const STORE: Several = Several {
         &["messages", "*"],
         &["left_out"],
     ],
-    runs: &[],
-    named_by: &[],
-    name: |_| None,
-    member: |_| None,
-    beside: &[],
-    is_run_alone: false,
-    lines: None,
-    apart: None,
-    rows: None,
+    ..Several::NONE
 };
 
 const ROWS: Rows = Rows {
@@ -180,7 +166,7 @@ const ROWS: Rows = Rows {
 fields! {
     struct Row {
         id, parent = "parent_id", directory, title, version, agent, model, cost, revert, created = "time_created",
-        updated = "time_updated", left_out,
+        left_out,
     }
     struct Model { id }
     struct Message {
@@ -197,11 +183,11 @@ fields! {
     }
     struct State { status, input, output, error, time, metadata }
     struct Details {
-        exit, session = "sessionId", diff, filediff, files, todos, interrupted, path = "filepath",
+        exit, session = "sessionId", diff, filediff, files, todos, path = "filepath",
     }
     struct Changed { file, path = "filePath", relative = "relativePath", diff, patch }
     struct Failure { name, data }
-    struct Reason { message, status = "statusCode", limit }
+    struct Reason { message, status = "statusCode" }
 }
 
 /// The errors that end a turn.
@@ -264,7 +250,7 @@ impl Reader for Session {
             2 => self.message(record.text, draft),
             _ => draft.issue(
                 IssueKind::TooLong,
-                "the session has more messages than board reads",
+                "the session has more messages or sub-agents than board reads",
             ),
         }
     }
@@ -286,6 +272,9 @@ impl Session {
     fn row(&mut self, record: &str, draft: &mut Draft<'_>) {
         let row = Row::of(record);
         draft.event(EventDraft::new("session", millis(row.created)));
+        if row.left_out.is_some() {
+            draft.issue(IssueKind::TooLong, LARGE_ROW);
+        }
         let model = row.model.map(Model::of).unwrap_or_default();
         self.is_child = row.parent.is_some();
         self.revert = row
@@ -480,13 +469,6 @@ fn unwrapped(words: &str) -> &str {
         .and_then(|words| words.strip_suffix('"'))
         .filter(|inner| inner.contains(' ') && !inner.contains('"'))
         .unwrap_or(words)
-}
-
-/// Returns a time in microseconds, from milliseconds since the epoch.
-fn millis(value: Option<&str>) -> Option<i64> {
-    number(value)
-        .filter(|millis| millis.abs() < 1e14)
-        .map(|millis| (millis * 1e3) as i64)
 }
 
 /// Returns the parts of a message.

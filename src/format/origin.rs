@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 
-use super::lines::{has_ending, is_lines, mended, with_lower_ending};
+use super::lines::{SQLITE, has_ending, is_lines, mended, with_lower_ending};
 use super::tools::tool_of;
 use super::value::{is_text, objects};
 use super::watch::begun;
@@ -88,7 +88,6 @@ pub fn may_be_skipped(name: &str) -> bool {
 
 /// File names of tools' databases, with what they are.
 const STORES: [(&str, &str); 1] = [("crush.db", "Crush store")];
-const SQLITE: &[u8] = b"SQLite format 3\0";
 const AIDER: &str = ".aider.chat.history.md";
 
 /// Decodes the beginning of a UTF-16 file, recognised by its byte order mark, as UTF-8.

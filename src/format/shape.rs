@@ -110,6 +110,22 @@ pub struct Several {
     pub rows: Option<&'static Rows>,
 }
 
+impl Several {
+    /// A file without runs. Rows of the table name what theirs have.
+    pub const NONE: Self = Self {
+        paths: &[],
+        runs: &[],
+        named_by: &[],
+        name: |_| None,
+        member: |_| None,
+        beside: &[],
+        is_run_alone: false,
+        lines: None,
+        apart: None,
+        rows: None,
+    };
+}
+
 /// Runs that are rows of an SQLite database. Nothing but these tables and columns is ever read, so
 /// that no credential in the same file is. A run's document is an object: its row in `run`, its
 /// `children` and further rows, then its `messages`, each with its `parts`.

@@ -57,12 +57,7 @@ pub(super) static RESULTS: Tool = Tool {
             }
             _ => None,
         },
-        member: |_| None,
-        beside: &[],
-        is_run_alone: false,
-        lines: None,
-        apart: None,
-        rows: None,
+        ..Several::NONE
     }),
     is: |name, head| {
         let info = begun(head)

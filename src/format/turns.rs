@@ -4,6 +4,7 @@
 //! fails at once. Such a turn doesn't replace the end of the previous turn. That end mentions it
 //! instead.
 
+use super::draft::Draft;
 use super::value::cut;
 use crate::model::{Ended, Outcome};
 
@@ -70,6 +71,21 @@ impl Turns {
             }
             (end, _) => (end, answer),
         }
+    }
+
+    /// Returns the end and the answer of the session, given the end and the last step of its newest
+    /// turn. The step is the answer if the turn completed.
+    pub(super) fn settle_said(
+        &self,
+        end: Option<Ended>,
+        last: Option<usize>,
+        draft: &Draft<'_>,
+    ) -> (Option<Ended>, Option<Box<str>>) {
+        let is_answer = end
+            .as_ref()
+            .is_some_and(|end| end.outcome == Outcome::Completed);
+        let answer = last.filter(|_| is_answer).and_then(|n| draft.said(n));
+        self.settle(end, answer, last.map_or(0, |last| last + 1), None)
     }
 
     /// Describes the newest turn, which has no steps.

@@ -85,6 +85,19 @@ pub(super) fn seconds(value: Option<&str>) -> Option<i64> {
         .map(|seconds| (seconds * 1e6) as i64)
 }
 
+/// Words the tokens of requests that belong to no step. `None` if there are none.
+pub(super) fn aside(requests: &str, tokens: u64) -> Option<Box<str>> {
+    (tokens > 0)
+        .then(|| format!("{requests} took {tokens} more tokens, which no step includes.").into())
+}
+
+/// Returns a time in microseconds, from milliseconds since the epoch.
+pub(super) fn millis(value: Option<&str>) -> Option<i64> {
+    number(value)
+        .filter(|millis| millis.abs() < 1e14)
+        .map(|millis| (millis * 1e3) as i64)
+}
+
 /// Returns an RFC 3339 time in microseconds since the epoch.
 pub(super) fn micros(value: Option<&str>) -> Option<i64> {
     parse_ts(&text(value)?).map(|stamp| stamp.micros)

@@ -10,12 +10,12 @@
 
 use super::conversation::Conversation;
 use super::ends::{End, ends};
-use super::part::{quoted, text};
+use super::part::{self, quoted, text};
 use super::recent::RecentSet;
 use super::turns::Turns;
 use super::value::{
-    above_zero, count, cut, filled, int, is_text, is_true, limit, member, objects, short, spoken,
-    unpacked,
+    above_zero, count, cut, filled, int, is_text, is_true, limit, member, millis, objects, short,
+    spoken, unpacked,
 };
 use super::watch::has_begun;
 use super::{Answer, CallDraft, Draft, EventDraft, Part, Reader, Shape, Source, Tokens, Tool};
@@ -92,7 +92,7 @@ fields! {
     }
     struct Payload { params, input, kind, request, result, delta }
     struct Input { command, determinism }
-    struct Command { kind = "type", content, call = "call_id", result, error, reason }
+    struct Command { kind = "type", content, call = "call_id", result }
     struct Reply { finish = "finish_reason", parts, usage }
     struct Piece { kind = "type", text, content, id, name, args = "arguments_json" }
     struct Output { content, value = "structured_content", error, meta = "_meta" }
@@ -117,8 +117,6 @@ struct Session {
     conversation: Conversation,
     ends: Turns,
     end: Option<Ended>,
-    /// When the core asked for the next reply.
-    asked: Option<i64>,
     /// The most replies of a turn, and how many were asked for in the newest turn.
     limit: Option<f64>,
     used: Option<f64>,
@@ -150,8 +148,7 @@ impl Reader for Session {
         let stage = text(command.kind.or(payload.kind)).unwrap_or_default();
         let ts = input
             .determinism
-            .and_then(|told| int(member(told, "time_unix_ms")))
-            .and_then(|ms| ms.checked_mul(1_000));
+            .and_then(|told| millis(member(told, "time_unix_ms")));
         let mark = EventDraft::new(&kind, ts).stage(&stage);
         // Each record has a number.
         if draft.is_again(record.text) {
@@ -170,8 +167,8 @@ impl Reader for Session {
                     .prompt(&spoken(command.content), &mark, draft);
             }
             ("core_input", "completion_succeeded") => {
-                let part = part_of(record.text, None);
-                self.conversation.reply(None, self.asked, mark, part, draft);
+                let (asked, part) = (draft.latest(), part_of(record.text, None));
+                self.conversation.reply(None, asked, mark, part, draft);
             }
             ("core_input", "tool_succeeded" | "tool_failed") => {
                 self.result(&command, record.text, mark, draft);
@@ -202,7 +199,6 @@ impl Reader for Session {
                 draft.event(mark);
             }
         }
-        self.asked = ts.or(self.asked);
     }
 
     fn beside(&mut self, document: &str) {
@@ -313,14 +309,8 @@ impl Session {
 
     /// Returns the end and the answer. A turn without steps keeps those of the previous turn.
     fn settled(&self, draft: &Draft<'_>) -> (Option<Ended>, Option<Box<str>>) {
-        let is_answer = self
-            .end
-            .as_ref()
-            .is_some_and(|end| end.outcome == Outcome::Completed);
-        let last = self.conversation.last().filter(|_| is_answer);
-        let answer = last.and_then(|n| draft.said(n));
-        self.ends
-            .settle(self.end.clone(), answer, self.conversation.steps(), None)
+        let last = self.conversation.last();
+        self.ends.settle_said(self.end.clone(), last, draft)
     }
 }
 
@@ -368,12 +358,7 @@ fn abandoned<'a>(payload: &Payload<'a>) -> Option<Command<'a>> {
 
 /// Returns the line of step `n`.
 fn assembled(n: usize, records: &[String]) -> String {
-    let mut step = Part::default();
-    for record in records {
-        let part = part_of(record, Some(&step));
-        step.add(part);
-    }
-    step.line(n)
+    part::line_of(n, records, |record, step| part_of(record, Some(step)))
 }
 
 /// Returns the part of a step that a record contains. `step` is the step so far, with the call of a

@@ -281,13 +281,7 @@ impl Session {
     /// Returns the end and the answer of the session. A turn without steps keeps those of the
     /// previous turn.
     fn settled(&self, draft: &Draft<'_>) -> (Option<Ended>, Option<Box<str>>) {
-        let end = self.ended(draft);
-        let is_answer = end
-            .as_ref()
-            .is_some_and(|end| end.outcome == Outcome::Completed);
-        let answer = self.last.filter(|_| is_answer).and_then(|n| draft.said(n));
-        self.ends
-            .settle(end, answer, self.last.map_or(0, |last| last + 1), None)
+        self.ends.settle_said(self.ended(draft), self.last, draft)
     }
 
     /// Sets the title of the session: the user's, otherwise the program's. A summary is the title
@@ -807,22 +801,20 @@ fn others(usage: &str, model: Option<&str>) -> Vec<(String, Tokens)> {
 /// Reads the tokens of a reply. The vendor counts cached input separately from other input.
 fn tokens(usage: &str) -> Tokens {
     let usage = Usage::of(usage);
-    let cached = count(usage.cache_read_input_tokens);
     // Cache fields may be missing if no cache was used, but the other input must be present.
-    let written = count(usage.cache_creation_input_tokens);
-    let beside = [written, cached].into_iter().flatten();
     Tokens {
-        input: count(usage.input_tokens).map(|input| beside.fold(input, u64::saturating_add)),
-        cached,
+        input: count(usage.input_tokens),
+        cached: count(usage.cache_read_input_tokens),
         output: count(usage.output_tokens),
         reasoning: usage
             .output_tokens_details
             .map(Details::of)
             .and_then(|details| count(details.thinking_tokens)),
-        written,
+        written: count(usage.cache_creation_input_tokens),
         written_1h: usage
             .cache_creation
             .map(Created::of)
             .and_then(|created| count(created.hour)),
     }
+    .with_cache_as_input()
 }

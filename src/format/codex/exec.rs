@@ -204,17 +204,7 @@ impl Stream {
     /// Returns the end and the answer of the run. A turn without steps keeps those of the previous
     /// turn.
     fn settled(&self, draft: &Draft<'_>) -> (Option<Ended>, Option<Box<str>>) {
-        let is_answer = self
-            .end
-            .as_ref()
-            .is_some_and(|end| end.outcome == Outcome::Completed);
-        let answer = self.last.filter(|_| is_answer).and_then(|n| draft.said(n));
-        self.ends.settle(
-            self.end.clone(),
-            answer,
-            self.last.map_or(0, |last| last + 1),
-            None,
-        )
+        self.ends.settle_said(self.end.clone(), self.last, draft)
     }
 
     /// Begins another turn if the last one has ended, even if no line starts it.

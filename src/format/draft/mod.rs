@@ -172,6 +172,8 @@ impl Open {
 struct OpenStep {
     part: Part,
     events: Vec<u32>,
+    /// The newest event that was referred to.
+    referred: Option<u32>,
     first: RecordPlace,
     /// Whether its reply is complete, so that only tool results can follow.
     closed: bool,
@@ -506,14 +508,15 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// Adds an earlier event to those that step `n` is assembled from.
+    /// Adds an earlier event to those that step `n` is assembled from, unless it's the one that was
+    /// added last.
     pub fn refer(&mut self, n: usize, event: usize) {
         let event = u32::try_from(event).unwrap_or(u32::MAX);
-        self.open
-            .steps
-            .get_mut(&n)
-            .into_iter()
-            .for_each(|step| step.events.push(event));
+        if let Some(step) = self.open.steps.get_mut(&n)
+            && step.referred.replace(event) != Some(event)
+        {
+            step.events.push(event);
+        }
     }
 
     /// Adds an earlier event, and the part of step `n` that it contains.

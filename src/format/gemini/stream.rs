@@ -184,14 +184,8 @@ impl Stream {
     /// Returns the end and the answer of the run. A turn without steps keeps those of the previous
     /// turn.
     fn settled(&self, draft: &Draft<'_>) -> (Option<Ended>, Option<Box<str>>) {
-        let is_answer = self
-            .end
-            .as_ref()
-            .is_some_and(|end| end.outcome == Outcome::Completed);
-        let last = self.conversation.last().filter(|_| is_answer);
-        let answer = last.and_then(|n| draft.said(n));
-        self.ends
-            .settle(self.end.clone(), answer, self.conversation.steps(), None)
+        let last = self.conversation.last();
+        self.ends.settle_said(self.end.clone(), last, draft)
     }
 
     /// Adds the usage of the newest program to that of earlier ones.

@@ -42,9 +42,7 @@ pub(super) static LOG: Tool = Tool {
         member: |name| name.strip_prefix("samples/")?.strip_suffix(".json"),
         beside: &["header.json", "_journal/start.json"],
         is_run_alone: true,
-        lines: None,
-        apart: None,
-        rows: None,
+        ..Several::NONE
     }),
     is,
     reader: || Box::new(Sample::default()),

@@ -31,7 +31,6 @@ pub(in crate::format) static INSTANCES: Tool = Tool {
     },
     shape: Shape::Several(&Several {
         paths: PATHS,
-        runs: &[],
         named_by: &[&["instance_id"], &["attempt"]],
         name: |values| match values {
             [Some(id), attempt] => {
@@ -42,12 +41,8 @@ pub(in crate::format) static INSTANCES: Tool = Tool {
             }
             _ => None,
         },
-        member: |_| None,
-        beside: &[],
-        is_run_alone: false,
-        apart: None,
-        rows: None,
         lines: Some(&Lines { what: "instance" }),
+        ..Several::NONE
     }),
     is: |name, head| name.ends_with(".jsonl") && is_instance(head),
     reader: || Box::new(Instance::default()),

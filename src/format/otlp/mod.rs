@@ -48,14 +48,6 @@ pub(super) static TRACES: Tool = Tool {
     },
     shape: Shape::Several(&Several {
         paths: &[&["*"]],
-        runs: &[],
-        named_by: &[],
-        name: |_| None,
-        member: |_| None,
-        beside: &[],
-        is_run_alone: false,
-        lines: None,
-        rows: None,
         apart: Some(&Apart {
             paths: &[
                 &["resourceSpans", "*", "scopeSpans", "*", "spans", "*"],
@@ -64,6 +56,7 @@ pub(super) static TRACES: Tool = Tool {
             begins: BEGINS,
             of: belongs,
         }),
+        ..Several::NONE
     }),
     is: |name, head| {
         let text = String::from_utf8_lossy(head);

@@ -12,6 +12,21 @@ pub(in crate::format) fn line(n: usize, parts: impl IntoIterator<Item = Part>) -
     step.line(n)
 }
 
+/// Returns the line of step `n`, merged from the parts that its records contain. A part may depend on
+/// those before it: a result on its call.
+pub(in crate::format) fn line_of(
+    n: usize,
+    records: &[String],
+    part_of: impl Fn(&str, &Part) -> Part,
+) -> String {
+    let mut step = Part::default();
+    for record in records {
+        let part = part_of(record, &step);
+        step.add(part);
+    }
+    step.line(n)
+}
+
 impl Part {
     /// Returns the line of step `n`, without its line end.
     pub fn line(&self, n: usize) -> String {

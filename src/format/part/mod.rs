@@ -16,11 +16,11 @@ use std::num::NonZeroU8;
 use crate::model::json::walk;
 use crate::model::step::{DECLINED, FAILED, NO_ANSWER, NOT_RECORDED, Usage};
 
-pub(super) use line::line;
+pub(super) use line::{line, line_of};
 
 /// At most this many calls, results, and other items of one kind are read per step. Further ones
 /// are only counted. No known model makes a tenth as many calls in one reply.
-const MAX_PIECES: usize = 1_024;
+pub(in crate::format) const MAX_PIECES: usize = 1_024;
 /// At most this many texts of one kind are read per step.
 const MAX_TEXTS: usize = 16 * MAX_PIECES;
 
@@ -126,6 +126,17 @@ impl Tokens {
     /// Returns the sum of input and output, if both are known.
     pub fn sum(self) -> Option<u64> {
         Some(self.input?.saturating_add(self.output?))
+    }
+
+    /// Adds the cached tokens and those written to the cache to the input, for tools that count them
+    /// separately.
+    pub fn with_cache_as_input(self) -> Self {
+        let beside = [self.cached, self.written].into_iter().flatten();
+        let with = |input| beside.fold(input, u64::saturating_add);
+        Self {
+            input: self.input.map(with),
+            ..self
+        }
     }
 
     /// Returns the sum of both. If one of them doesn't record a value, the sum is unknown, except

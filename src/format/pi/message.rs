@@ -3,10 +3,10 @@
 use super::line::{Line, project_of};
 use crate::format::conversation::Conversation;
 use crate::format::ends::{End, ends};
-use crate::format::part::{is_refusal, quoted, text};
+use crate::format::part::{self, is_refusal, quoted, text};
 use crate::format::turns::Turns;
 use crate::format::value::{
-    above_zero, below, count, cut, filled, hunks, int, is_true, member, number, short, spoken,
+    above_zero, below, count, cut, filled, hunks, is_true, member, number, short, spoken,
 };
 use crate::format::{Answer, CallDraft, Draft, EventDraft, Part, Tokens};
 use crate::model::json::walk;
@@ -130,9 +130,9 @@ impl Dialog {
         let project = self.project.as_ref();
         let part = part_of(message, step, project.map(|(_, project)| &**project));
         // The step is assembled from its records, so it needs the header to shorten a path.
-        let is_short =
-            !part.changes.is_empty() && part_of(message, step, None).changes != part.changes;
-        let header = project.map(|(at, _)| *at).filter(|_| is_short);
+        let header = project
+            .map(|(at, _)| *at)
+            .filter(|_| !part.changes.is_empty());
         draft.results(n.as_slice(), mark, part);
         if let Some((n, header)) = n.zip(header) {
             draft.refer(n, header);
@@ -156,14 +156,8 @@ impl Dialog {
 
     /// Returns the end and the answer. A turn without steps keeps those of the previous turn.
     fn settled(&self, draft: &Draft<'_>) -> (Option<Ended>, Option<Box<str>>) {
-        let is_answer = |end: &Ended| end.outcome == Outcome::Completed;
-        let last = self
-            .conversation
-            .last()
-            .filter(|_| self.end.as_ref().is_some_and(is_answer));
-        let answer = last.and_then(|n| draft.said(n));
-        self.ends
-            .settle(self.end.clone(), answer, self.conversation.steps(), None)
+        let last = self.conversation.last();
+        self.ends.settle_said(self.end.clone(), last, draft)
     }
 
     /// Records the facts that depend on all messages.
@@ -210,15 +204,12 @@ fn end_of(message: &Message<'_>) -> Option<Ended> {
 /// Returns the line of step `n`.
 pub(super) fn assembled(n: usize, records: &[String]) -> String {
     let project = records.iter().find_map(|record| project_of(record));
-    let mut step = Part::default();
-    for record in records {
+    part::line_of(n, records, |record, step| {
         let message = member(record, "message")
             .map(Message::of)
             .unwrap_or_default();
-        let part = part_of(&message, Some(&step), project.as_deref());
-        step.add(part);
-    }
-    step.line(n)
+        part_of(&message, Some(step), project.as_deref())
+    })
 }
 
 /// Returns the part of a step that a message contains. `step` is the step so far, with the call of a
@@ -332,16 +323,15 @@ fn changes(call: &CallDraft, message: &Message<'_>, project: Option<&str>, part:
 
 /// Converts the tokens of a request. Pi counts cached input separately from other input.
 pub(super) fn tokens(usage: &Usage<'_>) -> Tokens {
-    let (cached, written) = (count(usage.cached), count(usage.written));
-    let beside = [cached, written].into_iter().flatten();
     Tokens {
-        input: count(usage.input).map(|input| beside.fold(input, u64::saturating_add)),
-        cached,
+        input: count(usage.input),
+        cached: count(usage.cached),
         output: count(usage.output),
         reasoning: count(usage.reasoning),
-        written,
+        written: count(usage.written),
         written_1h: count(usage.hour),
     }
+    .with_cache_as_input()
 }
 
 /// Returns the cost of a request in US dollars, and whether the provider recorded it. Pi writes 0 for
@@ -349,9 +339,4 @@ pub(super) fn tokens(usage: &Usage<'_>) -> Tokens {
 fn cost(usage: &Usage<'_>) -> Option<(f64, bool)> {
     let cost = usage.cost.map(Cost::of)?;
     Some((above_zero(cost.total)?, is_true(cost.by_provider)))
-}
-
-/// Returns a time in microseconds, from milliseconds since the epoch.
-pub(super) fn micros_of(ms: Option<&str>) -> Option<i64> {
-    int(ms)?.checked_mul(1_000)
 }

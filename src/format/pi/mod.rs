@@ -9,11 +9,11 @@ mod message;
 pub(super) mod stream;
 
 use line::{Line, has_header, is_stream};
-use message::{Dialog, Message, Usage, assembled, micros_of, tokens};
+use message::{Dialog, Message, Usage, assembled, tokens};
 
 use super::part::text;
 use super::tree::{Entry, Tree, hash};
-use super::value::{count, is_text, micros, short};
+use super::value::{aside, count, cut, is_text, micros, millis, short};
 use super::{Draft, EventDraft, Reader, Shape, Source, Tool, USER_SHELL};
 use crate::model::{Can, Capabilities, Compaction, Format};
 
@@ -81,7 +81,7 @@ impl Reader for Session {
                 draft.event(EventDraft { stage, ..mark });
             }
             "message" => {
-                let asked = micros_of(message.timestamp);
+                let asked = millis(message.timestamp);
                 step = self.dialog.message(&message, asked, mark, draft);
             }
             "context_edit" => {
@@ -115,11 +115,7 @@ impl Reader for Session {
         self.dialog.look(draft);
         let run = draft.run();
         run.awaits_user = run.ended.is_some();
-        let aside = self.aside;
-        run.notes = (aside > 0)
-            .then(|| format!("Summaries took {aside} more tokens, which no step includes.").into())
-            .into_iter()
-            .collect();
+        run.notes = aside("Summaries", self.aside).into_iter().collect();
     }
 }
 
@@ -133,7 +129,7 @@ impl Session {
         let from = text(line.forked).filter(|from| !from.is_empty());
         self.fork = from
             .zip(micros(line.timestamp))
-            .map(|(from, began)| (id_in(&from).into(), began));
+            .map(|(from, began)| (cut(id_in(&from)), began));
     }
 
     /// Returns the session that the line was copied from, or `None` for a line of this session.

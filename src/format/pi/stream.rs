@@ -6,10 +6,10 @@
 //! of the agent's work, so only the line that ends it counts.
 
 use super::line::{Line, has_header, is_stream};
-use super::message::{Dialog, Message, assembled, micros_of};
+use super::message::{Dialog, Message, assembled};
 
 use crate::format::part::text;
-use crate::format::value::{count, is_true, member, number};
+use crate::format::value::{count, is_true, member, millis, number};
 use crate::format::{Draft, EventDraft, Reader, Shape, Source, Tool};
 use crate::model::{CAPTURED, Can, Capabilities, Certainty, Compaction, Ended, Format, Outcome};
 
@@ -50,7 +50,7 @@ impl Reader for Stream {
             text(message.role).unwrap_or_default(),
         );
         let is_end = kind == "message_end";
-        let began = micros_of(message.timestamp);
+        let began = millis(message.timestamp);
         // Results have the time of their end, and a duration too.
         let ms = number(message.ms).filter(|ms| role == "assistant" && *ms >= 0.0 && *ms < 1e12);
         let took = ms.map_or(0, |ms| (ms * 1e3) as i64);

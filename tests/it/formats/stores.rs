@@ -340,7 +340,11 @@ fn values_and_lists_that_are_too_large_are_left_out() {
     assert_eq!(skipped, [""; 0]);
     assert_eq!(names(&steps), [("opencode.db/a", 2)]);
     let run = read(&temp.path().join("opencode.db/a"));
-    assert_eq!(run.row.issues, (2, 2), "one for each message");
+    assert_eq!(
+        run.row.issues,
+        (3, 3),
+        "one for the session and each message"
+    );
 }
 
 #[test]
