@@ -1,4 +1,4 @@
-//! Stands in for the reader of SQLite databases in builds without it.
+//! The reader of SQLite databases in builds without SQLite: it refuses all of them.
 
 use std::ffi::OsStr;
 use std::io::{self, Read};
@@ -33,7 +33,7 @@ pub(super) fn list(
     _: &Place,
     _: &'static Rows,
     _: usize,
-) -> io::Result<(Vec<(Arc<str>, RunRow)>, Option<String>)> {
+) -> io::Result<(Vec<(Arc<str>, RunRow)>, Option<String>, usize)> {
     Err(io::ErrorKind::Unsupported.into())
 }
 

@@ -785,7 +785,8 @@ fn before(file: &impl ReadAt, len: u64) -> io::Result<Vec<u8>> {
 
 /// Lists the runs of a database with this stamp.
 fn in_rows(place: &store::Place, rows: &'static Rows, stamp: Stamp) -> io::Result<Listing> {
-    let (runs, fault) = store::list(place, rows, most(stamp.size))?;
+    let (runs, fault, beyond) = store::list(place, rows, most(stamp.size))?;
+    let fault = with_too_many(fault, runs.len(), beyond);
     let runs = runs.into_iter().map(|(name, row)| (name, At::Rows(row)));
     Ok(Listing {
         stamp,

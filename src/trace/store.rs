@@ -28,7 +28,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, Row};
 use super::beneath::{Dir, Kind, refused};
 use super::read_at::ReadAt as _;
 use super::stamp::Stamp;
-use crate::format::{Rows, Table};
+use crate::format::{Rows, SQLITE, Table};
 use crate::model::MAX_LINE_BYTES;
 use crate::model::json::Json;
 
@@ -45,6 +45,13 @@ const MAX_ID_BYTES: usize = 200;
 /// How long listing the runs may take, and reading the rows of one record.
 const LIST_TIME: Duration = Duration::from_secs(20);
 const RECORD_TIME: Duration = Duration::from_secs(5);
+/// How long all rows of a document may take.
+const DOCUMENT_TIME: Duration = Duration::from_secs(60);
+/// After this long, a reader gets what was read so far.
+const TURN_TIME: Duration = Duration::from_millis(100);
+/// The memory that SQLite may take, for all databases together. Sorting rows without an index takes
+/// as much as the rows.
+const MAX_HEAP_BYTES: usize = 256 << 20;
 /// How many thousand operations SQLite may make to read a schema. That of a large tool takes four.
 const SCHEMA_OPS: u64 = 400;
 /// A document isn't read beyond this many bytes.
@@ -54,8 +61,6 @@ const TRIES: usize = 4;
 /// A document of at most this many bytes is read again as a whole if the database changes
 /// meanwhile.
 const AT_ONCE_BYTES: usize = 4 << 20;
-/// How a database begins.
-const SQLITE: &[u8] = b"SQLite format 3\0";
 /// The size of a database's header, and that of its write-ahead log.
 const HEADER_BYTES: usize = 100;
 const LOG_HEADER_BYTES: usize = 32;
@@ -75,8 +80,8 @@ pub(super) struct RunRow {
     pub(super) written: Option<SystemTime>,
 }
 
-/// The runs of a database by name, and what is wrong with it.
-pub(super) type RunRows = (Vec<(Arc<str>, RunRow)>, Option<String>);
+/// The runs of a database by name, what is wrong with it, and how many more runs it has.
+pub(super) type RunRows = (Vec<(Arc<str>, RunRow)>, Option<String>, usize);
 
 /// The place of a database.
 #[derive(Debug, Clone)]
@@ -285,6 +290,9 @@ impl Store {
                  PRAGMA query_only=ON; PRAGMA temp_store=MEMORY; PRAGMA mmap_size=0;",
             )
             .map_err(failed)?;
+        connection
+            .execute_batch(&format!("PRAGMA hard_heap_limit={MAX_HEAP_BYTES};"))
+            .map_err(failed)?;
         let mut store = Self {
             connection,
             rows,
@@ -429,8 +437,11 @@ impl Store {
 
     /// Lists the runs, at most `most`.
     fn list(&self, most: usize) -> io::Result<RunRows> {
-        self.allow(LIST_TIME, u64::MAX);
-        let marks = self.marks()?;
+        // A row takes some dozen operations and more than a byte. In a damaged database, pages may
+        // repeat.
+        let size = self.state.whole.size;
+        self.allow(LIST_TIME, SCHEMA_OPS.saturating_add(size / 100));
+        let marks = self.marks(most)?;
         // Without marks, any new row may belong to any run.
         let whole = marks.is_none().then_some(self.state.whole);
         let marks = marks.unwrap_or_default();
@@ -476,18 +487,13 @@ impl Store {
         }
         let mut runs: Vec<_> = runs.into_iter().collect();
         runs.sort_by(|(a, _), (b, _)| a.cmp(b));
-        let fault = match (odd, beyond) {
-            (0, 0) => None,
-            (odd, 0) => Some(format!("rows of runs without a usable id: {odd}")),
-            (_, beyond) => Some(format!(
-                "the first {most} runs are shown, and {beyond} more are not"
-            )),
-        };
-        Ok((runs, fault))
+        let fault = (odd > 0).then(|| format!("rows of runs without a usable id: {odd}"));
+        Ok((runs, fault, beyond))
     }
 
-    /// Returns a hash of what shows the state of each run's rows, or `None` if nothing does.
-    fn marks(&self) -> io::Result<Option<HashMap<Arc<str>, u64>>> {
+    /// Returns a hash of what shows the state of each run's rows, for at most `most` runs, or `None` if
+    /// nothing does.
+    fn marks(&self, most: usize) -> io::Result<Option<HashMap<Arc<str>, u64>>> {
         // Another version may lack a column of a query.
         let marks = self.rows.marks.iter();
         let query = marks
@@ -506,6 +512,10 @@ impl Store {
             let mut hasher = DefaultHasher::new();
             (1..columns).for_each(|column| hash(row, column, &mut hasher));
             marks.insert(id, hasher.finish());
+            // The rows of the others may change unnoticed. They aren't listed either.
+            if marks.len() >= most {
+                break;
+            }
         }
         Ok(Some(marks))
     }
@@ -515,8 +525,10 @@ impl Store {
         Ok(self.state.is_still(&State::of(&self.place)?))
     }
 
-    /// Returns the start of the run's document: everything but the messages.
-    fn start(&self, id: &str) -> io::Result<Vec<u8>> {
+    /// Returns the start of the run's document: everything but the messages. Also returns whether it
+    /// lacks children.
+    fn start(&self, id: &str) -> io::Result<(Vec<u8>, bool)> {
+        let mut is_cut = false;
         self.allow(RECORD_TIME, u64::MAX);
         let run = &self.rows.run;
         let mut out = format!("{{{}:", quoted(run.key)).into_bytes();
@@ -535,14 +547,18 @@ impl Store {
         if self.has(run, self.rows.parent) {
             let parent = self.rows.parent;
             let query = format!(
-                "SELECT id FROM {} WHERE {parent} = ?1 ORDER BY id LIMIT {MAX_BESIDE}",
-                run.name
+                "SELECT id FROM {} WHERE {parent} = ?1 ORDER BY id LIMIT {}",
+                run.name,
+                MAX_BESIDE + 1
             );
             let mut query = self.connection.prepare(&query).map_err(failed)?;
             let mut found = query.query([id]).map_err(failed)?;
-            let mut is_first = true;
+            let (mut is_first, mut count) = (true, 0);
             while let Some(row) = found.next().map_err(failed)? {
-                if let Some(id) = row.get_ref(0).ok().and_then(id_of) {
+                count += 1;
+                if count > MAX_BESIDE {
+                    is_cut = true;
+                } else if let Some(id) = row.get_ref(0).ok().and_then(id_of) {
                     separate(&mut is_first, &mut out);
                     out.extend_from_slice(quoted(&id).as_bytes());
                 }
@@ -551,15 +567,22 @@ impl Store {
         out.push(b']');
         if let Some(table) = &self.rows.beside {
             out.extend_from_slice(format!(",\n{}:[", quoted(table.key)).as_bytes());
-            self.rows_of(table, id, MAX_BESIDE, &mut out)?;
+            self.rows_of(table, id, (MAX_BESIDE, MAX_RECORD_BYTES), &mut out)?;
             out.push(b']');
         }
         out.extend_from_slice(format!(",\n{}:[", quoted(self.rows.messages.key)).as_bytes());
-        Ok(out)
+        Ok((out, is_cut))
     }
 
-    /// Appends the rows of `table` that belong to `id`, and leaves out what is too large.
-    fn rows_of(&self, table: &Table, id: &str, most: usize, out: &mut Vec<u8>) -> io::Result<()> {
+    /// Appends the rows of `table` that belong to `id`, of at most this number and about this many
+    /// bytes, and leaves out what is too large.
+    fn rows_of(
+        &self,
+        table: &Table,
+        id: &str,
+        (most, most_bytes): (usize, usize),
+        out: &mut Vec<u8>,
+    ) -> io::Result<()> {
         if !self.has(table, table.of) {
             return Ok(());
         }
@@ -583,7 +606,7 @@ impl Store {
             }
             let before = out.len();
             separate(&mut is_first, out);
-            let rest = MAX_RECORD_BYTES.saturating_sub(before - begun);
+            let rest = most_bytes.saturating_sub(before - begun);
             if self.object(row, table, rest, out) {
                 out.truncate(before);
                 is_first = is_first || before == begun;
@@ -631,6 +654,11 @@ impl Store {
                 }
                 ValueRef::Null | ValueRef::Real(_) | ValueRef::Blob(_) => continue,
             };
+            // Escapes may make it longer.
+            if text.len().saturating_add(out.len() - begun) > most {
+                left_out.push(*column);
+                continue;
+            }
             let members = text
                 .trim()
                 .strip_prefix('{')
@@ -701,7 +729,8 @@ impl Store {
         let id = at.and_then(|at| row.get_ref(2 * at).ok()).and_then(id_of);
         if let Some((table, id)) = self.rows.parts.as_ref().zip(id) {
             out.extend_from_slice(format!(",{}:[", quoted(table.key)).as_bytes());
-            self.rows_of(table, &id, MAX_PARTS, out)?;
+            let rest = MAX_RECORD_BYTES.saturating_sub(out.len() - begun);
+            self.rows_of(table, &id, (MAX_PARTS, rest), out)?;
             out.push(b']');
         }
         out.push(b'}');
@@ -753,8 +782,10 @@ pub(super) fn document(
         let read = || -> io::Result<(bool, Document)> {
             let store = Store::open(place, rows)?;
             let mut document = Document::new(store, id)?;
-            while document.ready.len() < AT_ONCE_BYTES && !document.is_over {
+            let mut is_in_time = true;
+            while document.ready.len() < AT_ONCE_BYTES && !document.is_over && is_in_time {
                 document.step()?;
+                is_in_time = document.took < TURN_TIME;
             }
             Ok((document.is_over || document.store.is_still()?, document))
         };
@@ -779,7 +810,7 @@ const CHANGED: &str = "the database changed while it was read";
 struct Document {
     store: Store,
     rest: VecDeque<i64>,
-    /// Whether the run has more messages than are read.
+    /// Whether the run has more messages or children than are read.
     is_cut: bool,
     is_begun: bool,
     is_over: bool,
@@ -788,40 +819,47 @@ struct Document {
     taken: usize,
     /// The bytes before the ready ones.
     before: u64,
+    /// How long its rows took so far.
+    took: Duration,
 }
 
 impl Document {
     fn new(store: Store, id: &str) -> io::Result<Self> {
-        let ready = store.start(id)?;
+        let (ready, lacks_children) = store.start(id)?;
         let (rest, is_cut) = store.messages(id)?;
         Ok(Self {
             store,
             rest,
-            is_cut,
+            is_cut: is_cut || lacks_children,
             is_begun: false,
             is_over: false,
             ready,
             taken: 0,
             before: 0,
+            took: Duration::ZERO,
         })
     }
 
     /// Reads the next message. The text ends only if it's from one state of the database.
     fn step(&mut self) -> io::Result<()> {
         let mut is_first = !std::mem::replace(&mut self.is_begun, true);
-        if self.before.saturating_add(self.ready.len() as u64) > MAX_DOCUMENT_BYTES {
+        let is_large = self.before.saturating_add(self.ready.len() as u64) > MAX_DOCUMENT_BYTES;
+        if is_large || self.took > DOCUMENT_TIME {
             self.is_cut |= !self.rest.is_empty();
             self.rest.clear();
         }
         if let Some(rowid) = self.rest.pop_front() {
             separate(&mut is_first, &mut self.ready);
-            return self.store.message(rowid, &mut self.ready);
+            let start = Instant::now();
+            let read = self.store.message(rowid, &mut self.ready);
+            self.took += start.elapsed();
+            return read;
         }
         if !self.store.is_still()? {
             return Err(busy(CHANGED));
         }
         let end: &[u8] = match self.is_cut {
-            true => b"],\n\"left_out\":[\"further messages\"]}\n",
+            true => b"],\n\"left_out\":[\"further messages or children\"]}\n",
             false => b"]}\n",
         };
         self.ready.extend_from_slice(end);
@@ -835,7 +873,9 @@ impl Read for Document {
         if self.taken == self.ready.len() {
             self.before += self.ready.len() as u64;
             (self.taken, self.ready) = (0, Vec::new());
-            while self.ready.len() < buffer.len() && !self.is_over {
+            let start = Instant::now();
+            let may_go_on = |ready: &[u8]| ready.is_empty() || start.elapsed() < TURN_TIME;
+            while self.ready.len() < buffer.len() && !self.is_over && may_go_on(&self.ready) {
                 self.step()?;
             }
         }
@@ -858,7 +898,11 @@ fn failed(error: rusqlite::Error) -> io::Error {
             io::ErrorKind::InvalidData,
             "reading the database takes too long".to_owned(),
         ),
-        Some(ErrorCode::CannotOpen | ErrorCode::SystemIoFailure | ErrorCode::OutOfMemory)
+        Some(ErrorCode::OutOfMemory) => (
+            io::ErrorKind::InvalidData,
+            "reading the database takes too much memory".to_owned(),
+        ),
+        Some(ErrorCode::CannotOpen | ErrorCode::SystemIoFailure)
         | Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
             (io::ErrorKind::Other, error.to_string())
         }
@@ -942,8 +986,8 @@ mod tests {
         let place = Place::of(root.path(), Path::new(""), name);
         let dir = Dir::open(root.path(), Path::new("")).unwrap();
         let before = stamp(&dir, name).unwrap().1;
-        let (runs, fault) = list(&place, several.rows.unwrap(), 100).unwrap();
-        assert_eq!((runs.len(), fault), (4, None));
+        let (runs, fault, beyond) = list(&place, several.rows.unwrap(), 100).unwrap();
+        assert_eq!((runs.len(), fault, beyond), (4, None, 0));
         assert_eq!(stamp(&dir, name).unwrap().1, before);
         // New rows show.
         let log = root.path().join("opencode.db-wal");

@@ -28,6 +28,8 @@ pub(super) const SLICE_BYTES: u64 = 4 << 20;
 const MAX_HELD_BYTES: usize = 8 << 20;
 /// The most bytes of finished texts kept for later readers, in memory and on disk.
 const MAX_KEPT_BYTES: [u64; 2] = [16 << 20, 1 << 30];
+/// The most finished texts kept in memory, and on disk. A database may have many thousand small ones.
+const MAX_KEPT: usize = 256;
 /// The most bytes of all texts on disk, including those being read or decompressed.
 const MAX_DISK_BYTES: u64 = 2 << 30;
 /// If this many texts are being decompressed or wait for their first reader, a reader that doesn't
@@ -47,6 +49,8 @@ const TRY_AGAIN_AFTER: Duration = Duration::from_secs(2);
 const UNPACKED: &str = "it is still being decompressed";
 /// The bytes read at a time.
 const PIECE_BYTES: usize = 256 << 10;
+/// No further read of a slice begins after this long. Rows of a database may take any time.
+const SLICE_TIME: Duration = Duration::from_millis(250);
 /// The most reads per slice. In a file of tiny frames, each read returns almost nothing and takes
 /// as long as a large one.
 const MAX_READS: usize = 512;
@@ -272,9 +276,9 @@ impl Job {
 
     fn unpack(&mut self) -> Option<io::Result<()>> {
         let mut piece = vec![0; PIECE_BYTES];
-        let stop = self.len + SLICE_BYTES;
+        let (stop, start) = (self.len + SLICE_BYTES, Instant::now());
         for _ in 0..MAX_READS {
-            if self.len >= stop {
+            if self.len >= stop || start.elapsed() > SLICE_TIME {
                 break;
             }
             let read = match self.input.read(&mut piece) {
@@ -435,7 +439,7 @@ impl Pool {
         let at = self
             .kept
             .iter()
-            .position(|kept| kept.key == key && holds(&kept.text))?;
+            .rposition(|kept| kept.key == key && holds(&kept.text))?;
         let mut found = self.kept.remove(at)?;
         found.taken = true;
         let text = Arc::clone(&found.text);
@@ -459,17 +463,21 @@ impl Pool {
     /// keeps the newest, because its reader is about to use it.
     fn let_go(&mut self, most: u64, on_disk: bool, old: &mut Vec<Arc<Unpacked>>) {
         let alike = |kept: &Kept| matches!(kept.text.bytes, Bytes::OnDisk { .. }) == on_disk;
-        while self
+        let (mut bytes, mut count) = self
             .kept
             .iter()
             .filter(|kept| alike(kept))
-            .map(|kept| kept.text.len)
-            .sum::<u64>()
-            > most
-            && self.kept.iter().filter(|kept| alike(kept)).count() > 1
+            .fold((0, 0), |(bytes, count), kept| {
+                (bytes + kept.text.len, count + 1)
+            });
+        while (bytes > most || count > MAX_KEPT)
+            && count > 1
             && let Some(oldest) = self.kept.iter().position(alike)
+            && let Some(dropped) = self.kept.remove(oldest)
         {
-            old.extend(self.kept.remove(oldest).map(|kept| kept.text));
+            bytes -= dropped.text.len;
+            count -= 1;
+            old.push(dropped.text);
         }
     }
 
