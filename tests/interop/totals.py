@@ -93,7 +93,8 @@ SUMS = {
     "tokens": "total_tokens",
     "cost_usd": "cost_usd",
     "cost_estimated": "cost_estimated",
-    "duration_ms": "total_time * 1000",
+    # If the time of a run is unknown, the sum includes the least that it may be.
+    "duration_ms": "coalesce(total_time, total_time_at_least) * 1000",
     "steps": "steps",
     "tool_calls": "tool_calls",
     "tool_errors": "tool_errors",

@@ -165,6 +165,6 @@ async fn a_sub_agents_run_and_the_run_that_called_it_lead_to_each_other() {
     let steps = &groups[0]["sums"]["steps"];
     assert_eq!(
         *steps,
-        json!({"sum": 3 + 2 + 2 + 1 + 1, "runs": 5, "estimated": false})
+        json!({"sum": 3 + 2 + 2 + 1 + 1, "runs": 5, "estimated": false, "lower_bounds": 0})
     );
 }

@@ -43,7 +43,7 @@ fn runs_are_put_together_in_the_list_and_in_the_api() {
     );
     assert_eq!(
         group["sums"]["tokens"],
-        serde_json::json!({"sum": 47_278, "runs": 4, "estimated": false})
+        serde_json::json!({"sum": 47_278, "runs": 4, "estimated": false, "lower_bounds": 0})
     );
     assert_eq!(group["rows"].as_array().map(Vec::len), Some(4));
     let served = Board::serve(Path::new(&sessions));

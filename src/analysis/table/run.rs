@@ -321,6 +321,11 @@ pub static RUNS: &[Field<Run>] = &[
     shared("also_at", named("also_at")),
     shared("copies_say", named("copies_say")),
     shared("contradictions", named("contradictions")),
+    // The least time that the run took, if `total_time` is unknown.
+    field(
+        "total_time_at_least",
+        Number(|run| Some(run.summary.duration_at_least_ms? / 1e3)),
+    ),
 ];
 
 const fn field(name: &'static str, read: Read<Run>) -> Field<Run> {

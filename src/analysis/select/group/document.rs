@@ -17,6 +17,8 @@ pub(super) struct Total {
     runs: usize,
     /// Whether the sum includes estimates.
     estimated: bool,
+    /// The number of values that are lower bounds, so that the sum is one too.
+    lower_bounds: usize,
 }
 
 impl Total {
@@ -30,6 +32,7 @@ impl Total {
             sum: number,
             runs: sum.known,
             estimated: sum.is_estimate,
+            lower_bounds: sum.lower_bounds,
         }
     }
 }
