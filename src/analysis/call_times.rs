@@ -1,7 +1,7 @@
 //! Keeps how long the calls of a run's tools took in a few bytes, and finds percentiles over many
 //! runs.
 //!
-//! A duration is kept as one of 256 classes, of which eight cover a doubling. A percentile is the
+//! A duration is stored as one of 256 classes, eight for each factor of two. A percentile is the
 //! middle of a class, so it differs from the exact one by at most 5%. A run with many different
 //! durations has wider classes.
 
@@ -160,7 +160,7 @@ impl<'a> Durations<'a> {
             below += **calls;
             below >= rank
         });
-        // Further digits say nothing.
+        // A class is too wide for more digits.
         found.map(|(class, _)| {
             format!("{:.2e}", middle(*class))
                 .parse()
@@ -182,7 +182,7 @@ mod tests {
 
     #[test]
     fn percentiles_over_runs_differ_from_the_exact_ones_by_less_than_a_class() {
-        // Durations of a wide range, of which each run has a few.
+        // A wide range of durations, with a few in each run.
         let all: Vec<f64> = (1..=4_000)
             .map(|n: i32| 1.004_f64.powi(n * 7_919 % 4_000) * 0.3)
             .collect();

@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use crate::model::price::KindCosts;
 
-/// What one kind of token cost.
+/// The tokens of one kind and their cost.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
 pub struct KindRow {
     /// `input` (neither read from a cache nor written to one), `cache_write`, `cache_read`,
@@ -79,7 +79,7 @@ struct Sum {
 }
 
 impl Kinds {
-    /// Adds tokens that cost `cost`. `by_price` is what they cost by the prices, if those are
+    /// Adds tokens with their recorded cost. `by_price` is the cost computed from prices, if those are
     /// known.
     pub(super) fn add(
         &mut self,
@@ -88,8 +88,7 @@ impl Kinds {
         by_price: Option<KindCosts>,
     ) {
         let [uncached, cache_write, cache_read, output, other] = &mut self.0;
-        // What a dollar by the prices cost. Unknown without prices: then the whole cost is that of
-        // `other`.
+        // The recorded cost divided by the computed one. Without prices, the whole cost goes to `other`.
         let scale = match (cost, by_price.map(KindCosts::usd)) {
             (Some(cost), Some(whole)) if whole > 0.0 => Some(cost / whole),
             (Some(0.0), Some(_)) => Some(0.0),

@@ -154,7 +154,7 @@ pub struct Used {
     pub tokens_cached: Option<u64>,
     /// Output tokens.
     pub tokens_out: u64,
-    /// Tokens of which only the total is recorded.
+    /// Tokens recorded only as a total.
     pub tokens_other: u64,
     /// The cost in US dollars, as far as known.
     pub cost: Option<f64>,
@@ -285,7 +285,7 @@ pub struct ModelRow {
 /// What runs used.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Usage {
-    /// What the rows stand for: `daily`, `weekly`, `monthly`, `session`, `model` or `project`.
+    /// How the rows are grouped: `daily`, `weekly`, `monthly`, `session`, `model` or `project`.
     pub by: &'static str,
     /// The first day, `YYYY-MM-DD`, if limited.
     pub since: Option<String>,

@@ -21,7 +21,7 @@ impl Columns {
         }
     }
 
-    /// Returns columns wide enough for `lines`, one of which may be the heads.
+    /// Returns columns wide enough for `lines`, which may include the headings.
     pub(super) fn of<L>(
         lines: impl IntoIterator<Item = L>,
         is_right: impl Fn(usize) -> bool,

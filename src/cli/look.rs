@@ -19,8 +19,8 @@ pub struct Look {
     pub now: i64,
     /// The reader's time zone.
     pub zone: TimeZone,
-    /// The width of the terminal in characters. `None` if the output goes elsewhere; nothing is cut
-    /// then.
+    /// The width of the terminal in characters. `None` if the output isn't a terminal, so that no line
+    /// is cut.
     pub width: Option<usize>,
 }
 

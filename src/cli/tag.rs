@@ -55,7 +55,7 @@ fn name(text: &str) -> Result<String, String> {
     check_tag(text).map(|()| text.to_owned())
 }
 
-/// What was done to the runs that match.
+/// The changes to the matching runs.
 #[derive(Debug, Default, Serialize)]
 struct Report<'a> {
     tag: &'a str,
@@ -99,14 +99,14 @@ struct Row<'a> {
     gone: usize,
 }
 
-/// Returns whether nothing is at this path. A run in a file with several is gone if the file is: to
-/// list each file would take too long.
+/// Returns whether the path doesn't exist. A run inside a file counts as gone if the file is, because
+/// listing each file would take too long.
 fn is_gone(path: &Path) -> bool {
     for part in path.ancestors() {
         match fs::symlink_metadata(part) {
             Ok(found) => return part != path && found.is_dir(),
             Err(error) if is_missing(&error) => {}
-            // Nothing is known about a directory that can't be read.
+            // A directory that can't be read may contain the run.
             Err(_) => return false,
         }
     }

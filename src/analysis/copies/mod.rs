@@ -142,7 +142,7 @@ pub fn relate(runs: &[Arc<Summary>], marks: &mut dyn FnMut(usize) -> Arc<[Mark]>
     let output_covers =
         |at: usize| group.cost_of_output(at).is_some() && group.outputs(at).iter().all(covers);
     for (child, payer) in families.paid(&|at| covers(&at) || output_covers(at)) {
-        // A recorded cost of its own isn't part of another.
+        // A child that records its own cost isn't part of its parent's.
         let has_cost = runs.get(child).is_none_or(|run| {
             run.cost()
                 .is_some_and(|cost| matches!(cost, Cost::Recorded(_)))

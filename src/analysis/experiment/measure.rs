@@ -139,7 +139,7 @@ struct Wanted<'f> {
 
 type Read = fn(&Summary) -> Option<f64>;
 
-/// What runs use, less of which is better.
+/// Quantities of which less is better.
 const SPENT: [(&str, &str, Quantity, Read); 5] = [
     ("steps", "Steps per run", Quantity::Count, |run| {
         run.steps_known().map(|steps| steps as f64)
@@ -238,7 +238,7 @@ pub(super) fn measures(
                 .iter()
                 .chain(&compared.b)
                 .any(|judged| matches!(judged.run.cost(), Some(Cost::Estimated(_))));
-        // A number that's zero throughout tells nothing.
+        // A quantity that is always zero isn't worth a row.
         let is_some = |value: Option<f64>| value.is_some_and(|value| value != 0.0);
         if is_some(measure.a) || is_some(measure.b) {
             all.push(Measure {

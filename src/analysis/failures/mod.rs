@@ -29,7 +29,7 @@ use crate::model::failure::{AfterFailure, FailureSource};
 pub use crate::model::failure::message::Part;
 pub(crate) use crate::model::failure::message::parts;
 
-/// The bars of a trend, at most. With more days, a bar stands for several.
+/// The most bars of a trend. With more days, each bar covers several.
 const MAX_BARS: i32 = 30;
 /// The days of a trend, at most. Older runs have no bar.
 const MAX_DAYS: i32 = 90;
@@ -168,7 +168,7 @@ impl Wanted<'_> {
     }
 }
 
-/// The numbers of a failure, from which its place in the list follows.
+/// The numbers by which failures are sorted.
 #[derive(Debug, Clone, Copy)]
 pub struct Standing<'a> {
     /// What failed.

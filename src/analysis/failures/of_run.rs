@@ -160,7 +160,7 @@ fn kept(mut rows: Vec<RunFailure>, left_out: usize) -> (Vec<RunFailure>, usize) 
 /// A shorter message isn't recognized as a part of another one; bytes.
 const MIN_ALIKE: usize = 8;
 
-/// Returns whether two messages are one error, of which one quotes only a part.
+/// Returns whether two messages are the same error and one of them quotes only a part of it.
 fn is_part(a: &str, b: &str) -> bool {
     // `RuntimeError: boom`
     let is_end = |a: &str, b: &str| {

@@ -226,7 +226,7 @@ impl Piece {
     }
 }
 
-/// What is known of the file while its edits are replayed.
+/// The known content of the file while its edits are replayed.
 struct Replay {
     pieces: Vec<Piece>,
     /// The only piece is the whole file.
@@ -855,7 +855,7 @@ impl Replay {
         is_lines: bool,
     ) -> Result<bool, String> {
         let texts: Vec<String> = self.pieces.iter().map(|piece| piece.now.text()).collect();
-        // A part without text is looked at too.
+        // Parts without text count too.
         take(
             &mut self.work,
             texts.iter().map(|text| text.len() + 1).sum(),

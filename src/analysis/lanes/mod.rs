@@ -63,8 +63,8 @@ impl Block {
         matches!(self.lane, Lane::User | Lane::Approval)
     }
 
-    /// Returns what is left of a block of `step` without waits for approval, which are sorted and
-    /// don't overlap.
+    /// Removes waits for approval from a block of `step`, and returns the remaining blocks. The waits
+    /// must be sorted and must not overlap.
     fn without(self, waits: &[(i64, i64)], step: &StepHead) -> Vec<Self> {
         if !self.is_timed || self.is_wait() || self.lane == Lane::Nested {
             return vec![self];

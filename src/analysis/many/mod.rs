@@ -78,8 +78,8 @@ pub struct Overview {
     pub finding: Finding,
     /// The totals of the period.
     pub totals: Totals,
-    /// The totals of as many days before, up to the same time of day. Null if there are none, or if
-    /// the first run of all began later than these days.
+    /// The totals of the same number of days before, up to the same time of day. Null if there are
+    /// none, or if the very first run began after those days.
     pub before: Option<Totals>,
     /// How often tasks passed that both periods have.
     pub shared_tasks: Option<SharedTasks>,
@@ -88,7 +88,7 @@ pub struct Overview {
     /// The number of repeated tasks in which no change was looked for, although they have enough runs:
     /// all, if there are more than 2,000, or those for which there was too little time.
     pub tasks_not_searched: usize,
-    /// What a bar of a chart stands for: `day`, `week` or `month`.
+    /// The period that each bar of a chart covers: `day`, `week` or `month`.
     pub bars_are: &'static str,
     /// The bars from old to new. Empty if no run records when it started.
     pub bars: Vec<Bar>,
@@ -100,7 +100,7 @@ pub struct Overview {
     pub all_models: ModelRow,
     /// The models, the most expensive first.
     pub models: Ranked<ModelRow>,
-    /// The repeated tasks that record whether they passed, the least reliable first.
+    /// The repeated tasks with a recorded result, the least reliable first.
     pub tasks: Ranked<RepeatedTask>,
     /// The number of runs that started in each hour, from Monday to Sunday.
     pub hours: Vec<Vec<usize>>,

@@ -194,7 +194,7 @@ fn field<'a>(head: Head<'_>, text: &'a str, clock: &Clock) -> (Parsed<Test>, &'a
     (test, after)
 }
 
-/// The value that stands for a missing one, unless it's in quotes.
+/// The word for a missing value. In quotes, it's a normal value.
 const NONE: &str = "none";
 
 fn of_column(

@@ -336,7 +336,7 @@ impl GivenScore {
 const MAX_DENIED: usize = 20;
 /// Limits the scores kept for a run.
 const MAX_SCORES: usize = 100;
-/// Limits the last steps in which a critic's last score is looked for.
+/// The number of last steps that are searched for a critic's last score.
 const MAX_SCORED_STEPS: usize = 10_000;
 
 /// Returns the last score of each critic, and the scores of the whole run. The latter win.

@@ -321,7 +321,7 @@ pub static RUNS: &[Field<Run>] = &[
     shared("also_at", named("also_at")),
     shared("copies_say", named("copies_say")),
     shared("contradictions", named("contradictions")),
-    // The least time that the run took, if `total_time` is unknown.
+    // A lower bound, if `total_time` is unknown.
     field(
         "total_time_at_least",
         Number(|run| Some(run.summary.duration_at_least_ms? / 1e3)),
