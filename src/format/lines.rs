@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 
-use super::Values;
+use super::{Values, aider};
 use crate::model::json::{Json, walk};
 use crate::model::split::{restarts, split};
 
@@ -45,7 +45,9 @@ pub(super) fn with_lower_ending(name: &str) -> Cow<'_, str> {
 
 /// Returns whether a file of this name may be a trace, so that it is worth opening.
 pub fn may_be_trace(name: &str) -> bool {
-    has_ending(before_compression(name).unwrap_or(name), &ENDINGS) || store(name).is_some()
+    has_ending(before_compression(name).unwrap_or(name), &ENDINGS)
+        || store(name).is_some()
+        || name == aider::FILE
 }
 
 /// The names of databases with runs, without the ending, and whether more may follow the name:
