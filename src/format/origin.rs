@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 
-use super::lines::{SQLITE, has_ending, is_lines, mended, with_lower_ending};
+use super::lines::{HISTORY, SQLITE, has_ending, is_lines, mended, with_lower_ending};
 use super::tools::tool_of;
 use super::value::{is_text, objects};
 use super::watch::begun;
@@ -81,9 +81,10 @@ pub fn origin(name: &str, head: &[u8]) -> Origin {
     }
 }
 
-/// Returns whether a file with this name is examined only to report that it isn't read.
+/// Returns whether a file with this name is examined although its name begins with a dot, or only to
+/// report that it isn't read.
 pub fn may_be_skipped(name: &str) -> bool {
-    STORES.iter().any(|(store, _)| *store == name)
+    name == HISTORY || STORES.iter().any(|(store, _)| *store == name)
 }
 
 /// File names of tools' databases, with what they are.

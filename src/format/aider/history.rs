@@ -162,3 +162,79 @@ impl History {
         out.extend_from_slice(format!("{{{members}}}").as_bytes());
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::json::Json;
+
+    /// Returns the document of these lines: who wrote what.
+    fn records(text: &str) -> Vec<String> {
+        let (mut history, mut out) = (History::default(), Vec::new());
+        text.lines().for_each(|line| history.line(line, &mut out));
+        history.end(&mut out);
+        let out = String::from_utf8(out).unwrap();
+        let document = Json::parse(&out).unwrap();
+        let list = document.get("records").and_then(Json::as_array).unwrap();
+        let of = |record: &Json<'_>, key: &str| {
+            let text = record.get(key).and_then(Json::as_str);
+            text.map(str::to_owned)
+        };
+        list.iter()
+            .map(|record| {
+                let said = of(record, "content").or(of(record, "started"));
+                format!("{}: {}", of(record, "role").unwrap(), said.unwrap())
+            })
+            .collect()
+    }
+
+    #[test]
+    fn a_line_belongs_to_who_its_mark_names() {
+        let text = "# aider chat started at 2026-05-04 09:00:00\n\n> One.  \n> Two.  \n\n#### a  \n#### b  \n\nText.\n\n> Quote.\n#### Title\n\n>  \n> Tokens: 1.  \n";
+        assert_eq!(
+            records(text),
+            [
+                "start: 2026-05-04T09:00:00",
+                "aider: One.",
+                "aider: Two.",
+                "user: a\nb",
+                "assistant: Text.\n\n> Quote.\n#### Title",
+                "aider: Tokens: 1.",
+            ]
+        );
+        assert_eq!(records(""), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_message_about_blocks_that_do_not_match_has_further_lines() {
+        let first = "# 2 SEARCH/REPLACE blocks failed to match!";
+        let text = format!("> {first}\n\na\n> b  \nText.\n");
+        assert_eq!(
+            records(&text),
+            [
+                format!("aider: {first}\n\na\n> b"),
+                "assistant: Text.".into()
+            ]
+        );
+        let text = format!("> {first}  \n> a  \n>  \n> b  \n\n> c  \n");
+        assert_eq!(
+            records(&text),
+            [format!("aider: {first}\na\n\nb"), "aider: c".into()]
+        );
+    }
+
+    #[test]
+    fn only_a_time_begins_a_session() {
+        let name = |line: &str| started(line.as_bytes());
+        let time = "2026-05-04 09:00:00";
+        assert_eq!(name(&format!("{STARTS}{time}\r\n")).as_deref(), Some(time));
+        for line in [
+            "noon",
+            "2026-05-04",
+            "2026-05-04 09:00:0x",
+            "2026-05-04 09:00:000",
+        ] {
+            assert_eq!(name(&format!("{STARTS}{line}")), None);
+        }
+    }
+}

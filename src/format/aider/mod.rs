@@ -13,6 +13,7 @@ use std::collections::HashSet;
 use history::{History, is_said, started};
 
 use super::conversation::Conversation;
+use super::lines::HISTORY;
 use super::part::{self, MAX_PIECES, quoted, text};
 use super::turns::Turns;
 use super::value::{cut, leading, member};
@@ -49,7 +50,7 @@ pub(super) static SESSION: Tool = Tool {
         ..Several::NONE
     }),
     is: |name, head| {
-        name == FILE
+        name == HISTORY
             && head
                 .split(|byte| *byte == b'\n')
                 .take(64)
@@ -57,9 +58,6 @@ pub(super) static SESSION: Tool = Tool {
     },
     reader: || Box::new(Session::default()),
 };
-
-/// The name of a history.
-pub(super) const FILE: &str = ".aider.chat.history.md";
 
 /// What the program says, by its beginning.
 const TOKENS: &str = "Tokens: ";

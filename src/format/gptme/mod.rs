@@ -10,6 +10,7 @@
 mod reply;
 
 use super::conversation::Conversation;
+use super::lines::stem;
 use super::part::{self, quoted, text};
 use super::turns::Turns;
 use super::value::{below, count, cut, filled, is_text, is_true, member, number, objects};
@@ -37,7 +38,7 @@ pub(super) static SESSION: Tool = Tool {
         ..Format::UNKNOWN
     },
     shape: Shape::Lines,
-    is: |name, head| super::lines::stem(name) == Some(FILE) && begins_session(head),
+    is: |name, head| stem(name) == Some(FILE) && begins_session(head),
     reader: || Box::new(Session::default()),
 };
 
@@ -185,7 +186,10 @@ impl Reader for Session {
         run.tool = Some("gptme".into());
         run.project = self.project.as_ref().map(|(_, project)| cut(project));
         run.branches = self.branch.clone().into_iter().collect();
-        run.awaits_user = ended.is_some() || is_answered;
+        // The program exits when the agent finished.
+        run.awaits_user = ended
+            .as_ref()
+            .map_or(is_answered, |end| end.outcome != Outcome::Completed);
         run.updated_at = at;
         run.ended = ended.map(Box::new);
         run.final_result = answer;

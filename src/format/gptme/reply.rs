@@ -269,3 +269,88 @@ fn called(head: &str, body: &str) -> Option<(String, String)> {
     let members: Vec<String> = members.collect();
     Some((name.to_owned(), format!("{{{}}}", members.join(","))))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns the text, the thoughts and the calls, each with its arguments.
+    fn parts(content: &str) -> (String, Vec<String>, Vec<String>) {
+        let part = read(content);
+        let call = |call: &CallDraft| format!("{}({}) {}", call.name, call.id, call.args);
+        let calls = part.calls.iter().map(call).collect();
+        (part.text.join("|"), part.thought, calls)
+    }
+
+    #[test]
+    fn thoughts_are_in_tags_at_the_start_of_a_line() {
+        for (content, text, thoughts) in [
+            ("<think>\na\n</think>\n\nb", "b", &["a"][..]),
+            ("<thinking>a</thinking>b\n<think>c", "b", &["a", "c"]),
+            ("Use <think> here", "Use <think> here", &[]),
+            (
+                "<think>\n<!-- think-sig: x\ny -->\na</think><!-- think-sig: z -->b",
+                "b",
+                &["a"],
+            ),
+            ("<think></think>", "", &[]),
+            ("<thinker>", "<thinker>", &[]),
+        ] {
+            let (said, thought, _) = parts(content);
+            assert_eq!((&*said, &*thought), (text, thoughts), "{content}");
+        }
+    }
+
+    #[test]
+    fn calls_are_lines_outside_of_code_blocks() {
+        for (content, text, calls) in [
+            (
+                "a\n@x(1): {\"b\": \"}\"}\nc",
+                "a\n\nc",
+                &["x(1) {\"b\": \"}\"}"][..],
+            ),
+            (
+                "@x(1): {}\n@y.z(c:2-d.e): {}",
+                "",
+                &["x(1) {}", "y.z(c:2-d.e) {}"],
+            ),
+            (
+                "```\n@x(1): {}\n```\n@y(2): {}",
+                "```\n@x(1): {}\n```",
+                &["y(2) {}"],
+            ),
+            // A fence that is never closed begins no block.
+            ("```\n@x(1): {}", "```", &["x(1) {}"]),
+            (
+                "@x(1): {\"a\": 1\n@y(2): {}",
+                "@x(1): {\"a\": 1\n@y(2): {}",
+                &[],
+            ),
+            ("@x(1): {'a': 1}", "", &["x(1) \"{'a': 1}\""]),
+            ("a @x(1): {}", "a @x(1): {}", &[]),
+            ("@x(): {}", "@x(): {}", &[]),
+        ] {
+            let (said, _, found) = parts(content);
+            assert_eq!((&*said, &*found), (text, &*calls.to_vec()), "{content}");
+        }
+    }
+
+    #[test]
+    fn a_block_ends_at_a_fence_of_the_same_length() {
+        let heads = |text| {
+            let found = blocks(text).into_iter();
+            found
+                .map(|block| (block.head, block.body))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(
+            heads("````a\n```\nb\n```\n````\n"),
+            [("a", "```\nb\n```\n")]
+        );
+        assert_eq!(
+            heads("```a\nb\n```\nc\n```d e\n```"),
+            [("a", "b\n"), ("d e", "")]
+        );
+        assert_eq!(heads("```a\nb"), []);
+    }
+}
