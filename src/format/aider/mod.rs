@@ -34,7 +34,7 @@ pub(super) static SESSION: Tool = Tool {
             cost: Can::Partly,
             ..Capabilities::NONE
         },
-        file: "session in a history",
+        file: "history",
         no_end_reason: "Aider records only errors, limits and interruptions",
         is_session: true,
         assemble: Some(assembled),

@@ -98,11 +98,14 @@ const FAILED: [&str; 5] = [
     "command timed out",
     "command denied",
 ];
-/// What the result of a failed Python cell contains.
+/// How the result of a Python cell begins, and what that of a failed one contains.
+const CELL: &str = "Executed code block";
 const RAISED: &str = "\nException during execution on line ";
 /// How the result of a shell command names its exit code.
 const EXIT: &str = "Return code: ";
 
+/// Longer paths aren't paths; bytes.
+const MAX_PATH_BYTES: usize = 4_096;
 /// How a message of the system names the working directory and the branch.
 const DIRECTORY: &str = "**Working Directory:** ";
 const BRANCH: &str = "**Branch:** `";
@@ -311,7 +314,9 @@ fn project_in(words: &str) -> Option<String> {
     let named = words
         .lines()
         .find_map(|line| line.strip_prefix(DIRECTORY))?;
-    Some(named.trim().to_owned()).filter(|project| !project.is_empty())
+    let project = named.trim();
+    let is_path = !project.is_empty() && project.len() <= MAX_PATH_BYTES;
+    is_path.then(|| project.to_owned())
 }
 
 /// Returns whether a message of the system is one that the user doesn't see: instructions, and facts
@@ -393,7 +398,7 @@ fn answer_of(call: Option<&CallDraft>, line: &Line<'_>, words: String) -> Answer
     } else if exit.is_some_and(|code| code != 0)
         || FAILED.iter().any(|begin| start.starts_with(begin))
         || words.ends_with("is not available for execution.")
-        || words.contains(RAISED)
+        || words.starts_with(CELL) && words.contains(RAISED)
     {
         "error"
     } else {
