@@ -129,7 +129,7 @@ struct Rewritten<C> {
 impl<C: ReadAt> Rewritten<C> {
     /// Makes the next part of the document.
     fn step(&mut self) -> io::Result<()> {
-        (self.taken, self.ready) = (0, std::mem::take(&mut self.ready));
+        self.taken = 0;
         self.ready.clear();
         let left = usize::try_from(self.end - self.at).unwrap_or(usize::MAX);
         let mut piece = vec![0; PIECE_BYTES.min(left)];

@@ -1,6 +1,6 @@
 //! Finds the runs in a file that holds several, and their offsets. The file is a JSON document, a
-//! sequence of documents, a file of lines, or a zip archive. It's scanned again whenever it
-//! changes. If the file is compressed as a whole, its text is scanned.
+//! sequence of documents, a file of lines, a text with sections, or a zip archive. It's scanned
+//! again whenever it changes. If the file is compressed as a whole, its text is scanned.
 //!
 //! Must not keep any content of a run. A run is identified by its name alone: its offset may differ
 //! in each scan.

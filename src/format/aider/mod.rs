@@ -76,6 +76,7 @@ const CORRECTIONS: &str = " reflections allowed, stopping.";
 
 /// The name of the calls that the model's edits become.
 const EDIT: &str = "edit";
+const FENCE: &str = "```";
 /// At most this many edits of a reply become calls.
 const MAX_EDITS: usize = 256;
 /// Longer paths aren't paths; bytes.
@@ -261,7 +262,7 @@ fn told(words: &str, step: &Part) -> Part {
         part.answers.extend(calls.map(|call| answer(call, None)));
         part.changes.push(changed(path));
     } else if first.ends_with(MISMATCH) {
-        let bad: HashSet<String> = blocks(words).map(|(_, block)| plain(block)).collect();
+        let bad: HashSet<String> = blocks(words).map(|block| plain(block.text)).collect();
         let reason = words.lines().find_map(|line| line.strip_prefix("## "));
         let reason = cut(reason.unwrap_or(first));
         for call in step.calls.iter().filter(|call| is_open(call)) {
@@ -299,49 +300,76 @@ fn answer(call: &CallDraft, error: Option<String>) -> Answer {
 /// an edit. A block without a path belongs to the file of the block before it.
 fn reply_of(words: &str) -> Part {
     let mut part = Part::default();
-    let mut path = "";
-    for (above, block) in blocks(words) {
-        path = named(above).unwrap_or(path);
+    let (mut path, mut said, mut last) = ("", String::new(), 0);
+    for block in blocks(words) {
+        let [first, second] = block.above;
+        let is_fenced = second.1.starts_with(FENCE);
+        let (line, above) = if is_fenced { first } else { second };
+        let named = named(above);
+        path = named.unwrap_or(path);
         if part.calls.len() >= MAX_EDITS {
             part.beyond += 1;
             continue;
         }
+        let (text, end) = (quoted(block.text), block.end);
         part.calls.push(CallDraft {
             id: format!("{EDIT} {}", part.calls.len() + 1),
             name: EDIT.to_owned(),
-            args: format!("{{\"path\":{},\"patch\":{}}}", quoted(path), quoted(block)),
+            args: format!("{{\"path\":{},\"patch\":{text}}}", quoted(path)),
         });
+        let start = match named {
+            Some(_) => line,
+            None if is_fenced => second.0,
+            None => block.start,
+        };
+        said.push_str(words.get(last..start).unwrap_or_default());
+        let rest = words.get(end..).unwrap_or_default();
+        let fence = rest.split_inclusive('\n').next();
+        let fence = fence.filter(|line| line.starts_with(FENCE));
+        last = end + fence.map_or(0, str::len);
     }
-    part.text.push(words.to_owned());
+    said.push_str(words.get(last..).unwrap_or_default());
+    let said = said.trim();
+    if !said.is_empty() {
+        part.text.push(said.to_owned());
+    }
     part
 }
 
-/// Returns the blocks between conflict markers, each with the two lines above it.
-fn blocks(words: &str) -> impl Iterator<Item = ([&str; 2], &str)> {
-    let (mut at, mut above, mut open) = (0, [""; 2], None);
+/// A block between conflict markers.
+struct Block<'a> {
+    /// The two lines above it, with their offsets.
+    above: [(usize, &'a str); 2],
+    start: usize,
+    end: usize,
+    text: &'a str,
+}
+
+fn blocks(words: &str) -> impl Iterator<Item = Block<'_>> {
+    let (mut at, mut above, mut open) = (0, [(0, ""); 2], None);
     words.split_inclusive('\n').filter_map(move |line| {
-        let (start, bare) = (at, line.trim_end());
+        let (from, bare) = (at, line.trim_end());
         at += line.len();
         if bare.starts_with("<<<<<<< ") {
-            open = Some((above, start));
+            open = Some((above, from));
         } else if bare.starts_with(">>>>>>> ") {
-            let (above, from) = open.take()?;
-            return Some((above, words.get(from..at)?.trim_end()));
+            let (above, start) = open.take()?;
+            return Some(Block {
+                above,
+                start,
+                end: at,
+                text: words.get(start..at)?.trim_end(),
+            });
         } else if open.is_none() {
             let [_, last] = above;
-            above = [last, bare];
+            above = [last, (from, bare)];
         }
         None
     })
 }
 
-/// Returns the path in the lines above a block: a word, or a word above a fence.
-fn named<'a>([first, second]: [&'a str; 2]) -> Option<&'a str> {
-    let line = if second.starts_with("```") {
-        first
-    } else {
-        second
-    };
+/// Returns the path in the line above a block or its fence: a word.
+fn named(line: &str) -> Option<&str> {
     let word = line.trim().trim_matches(['`', '*', '#', ':', ' ']);
     let is_path = !word.is_empty() && word.len() <= MAX_PATH_BYTES;
     (is_path && !word.contains(char::is_whitespace)).then_some(word)

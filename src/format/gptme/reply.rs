@@ -297,7 +297,8 @@ mod tests {
             ("<thinker>", "<thinker>", &[]),
         ] {
             let (said, thought, _) = parts(content);
-            assert_eq!((&*said, &*thought), (text, thoughts), "{content}");
+            assert_eq!(said, text, "{content}");
+            assert_eq!(thought, thoughts, "{content}");
         }
     }
 
@@ -331,7 +332,8 @@ mod tests {
             ("@x(): {}", "@x(): {}", &[]),
         ] {
             let (said, _, found) = parts(content);
-            assert_eq!((&*said, &*found), (text, &*calls.to_vec()), "{content}");
+            assert_eq!(said, text, "{content}");
+            assert_eq!(found, calls, "{content}");
         }
     }
 

@@ -74,6 +74,8 @@ fn edits_are_calls_with_what_became_of_them() {
         call.contains(r#""path":"split.py""#) && call.contains("divmod"),
         "{call}"
     );
+    let said = &run.step(0)["model_response"]["text"];
+    assert_eq!(*said, "The rest has to be spread, and the notes say so:");
     // What looks like a message of the program or the user is inside the block.
     let call = run.step(0)["actions"][1].to_string();
     assert!(
