@@ -354,11 +354,7 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let window = [0x28, 0xb5, 0x2f, 0xfd, 0, (27 - 10) << 3, 1, 0, 0];
         fs::write(root.path().join("rollout-1.jsonl.zst"), window).unwrap();
-        fs::write(
-            root.path().join(".aider.chat.history.md"),
-            "# aider chat started at 2026-01-01 00:00:00\n",
-        )
-        .unwrap();
+        fs::write(root.path().join("crush.db"), "SQLite format 3\0").unwrap();
         let found = RootScanner::new(root.path().to_owned()).scan();
         assert!(!found.skipped.is_empty(), "{found:?}");
         for skipped in &found.skipped {

@@ -9,7 +9,7 @@ use crate::live::Elsewhere;
 
 /// The tool, the variable for its directory, that directory in the home, and where it contains the
 /// sessions. Without a directory in the home, only the variable names it.
-const TOOLS: [(&str, &str, &str, &str); 13] = [
+const TOOLS: [(&str, &str, &str, &str); 15] = [
     ("Claude Code", "CLAUDE_CONFIG_DIR", ".claude", "projects"),
     ("Codex", "CODEX_HOME", ".codex", "sessions"),
     // Sessions archived by the user.
@@ -29,6 +29,8 @@ const TOOLS: [(&str, &str, &str, &str); 13] = [
     ("Cline", "CLINE_DIR", ".cline", "data/sessions"),
     ("Cline", "CLINE_DATA_DIR", "", "sessions"),
     ("Continue", "CONTINUE_GLOBAL_DIR", ".continue", "sessions"),
+    ("gptme", "XDG_DATA_HOME", ".local/share", "gptme/logs"),
+    ("gptme", "GPTME_LOGS_HOME", "", ""),
 ];
 
 /// The tools that keep their sessions in a database: as above, with the path of the database.

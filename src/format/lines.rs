@@ -45,9 +45,13 @@ pub(super) fn with_lower_ending(name: &str) -> Cow<'_, str> {
 
 /// Returns whether a file of this name may be a trace, so that it is worth opening.
 pub fn may_be_trace(name: &str) -> bool {
-    has_ending(before_compression(name).unwrap_or(name), &ENDINGS) || store(name).is_some()
+    has_ending(before_compression(name).unwrap_or(name), &ENDINGS)
+        || store(name).is_some()
+        || name == HISTORY
 }
 
+/// The name of a history of Aider.
+pub(super) const HISTORY: &str = ".aider.chat.history.md";
 /// The names of databases with runs, without the ending, and whether more may follow the name:
 /// development versions add that of their channel, as in `opencode-dev.db`.
 const STORES: [(&str, bool); 3] = [("opencode", true), ("kilo", true), ("state", false)];

@@ -53,6 +53,7 @@ macro_rules! fields {
     (@key $field:ident $key:literal) => { $key };
 }
 
+mod aider;
 mod atif;
 mod claude;
 mod cline;
@@ -63,6 +64,7 @@ mod copilot;
 mod draft;
 mod ends;
 mod gemini;
+mod gptme;
 mod harbor;
 #[cfg(feature = "board")]
 mod hermes;
@@ -104,7 +106,9 @@ pub use origin::{EMPTY, Origin, UNKNOWN, may_be_skipped, origin};
 pub use part::{Answer, CallDraft, Part, Tokens, is_at_limit};
 pub use qitos::{event_head, manifest, step_head};
 pub use reader::{Reader, Source, Tool};
-pub use shape::{Apart, Belongs, Lines, Mark, Numbering, Paths, Rows, Several, Shape, Table};
+pub use shape::{
+    Apart, Belongs, Lines, Mark, Numbering, Paths, Rewrite, Rows, Sections, Several, Shape, Table,
+};
 pub use shell::{USER_SHELL, UserShell};
 pub use tools::{ChildFiles, tool};
 #[cfg(feature = "board")]

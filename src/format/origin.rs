@@ -3,11 +3,11 @@
 
 use std::borrow::Cow;
 
-use super::lines::{SQLITE, has_ending, is_lines, mended, with_lower_ending};
+use super::lines::{HISTORY, SQLITE, has_ending, is_lines, mended, with_lower_ending};
 use super::tools::tool_of;
 use super::value::{is_text, objects};
 use super::watch::begun;
-use super::{Tool, vibe};
+use super::{Tool, gptme, vibe};
 use crate::model::TraceFile;
 use crate::model::json::Json;
 
@@ -54,7 +54,7 @@ pub fn origin(name: &str, head: &[u8]) -> Origin {
             Origin::Other
         };
     }
-    if vibe::is_part(name, head) {
+    if vibe::is_part(name, head) || is_lines(name) && gptme::is_part(head) {
         return Origin::Other;
     }
     let head: &[u8] = &mended(head, is_lines(name));
@@ -81,14 +81,14 @@ pub fn origin(name: &str, head: &[u8]) -> Origin {
     }
 }
 
-/// Returns whether a file with this name is examined only to report that it isn't read.
+/// Returns whether a file with this name is examined although its name begins with a dot, or only to
+/// report that it isn't read.
 pub fn may_be_skipped(name: &str) -> bool {
-    STORES.iter().any(|(store, _)| *store == name) || name == AIDER
+    name == HISTORY || STORES.iter().any(|(store, _)| *store == name)
 }
 
 /// File names of tools' databases, with what they are.
 const STORES: [(&str, &str); 1] = [("crush.db", "Crush store")];
-const AIDER: &str = ".aider.chat.history.md";
 
 /// Decodes the beginning of a UTF-16 file, recognised by its byte order mark, as UTF-8.
 fn utf16(head: &[u8]) -> Option<Vec<u8>> {
@@ -252,9 +252,8 @@ fn is_of_run(file: TraceFile, head: &[u8]) -> Option<bool> {
 fields! {
     struct Line {
         kind = "type", timestamp, role,
-        content, seq, ts, session = "sessionID", session_id = "sessionId", part, hook = "hookEventName", event,
-        turn = "turnId", status = "generationStatus", dir = "sessionDir",
-        work = "workDir", payload,
+        session = "sessionID", session_id = "sessionId", part, hook = "hookEventName", event,
+        turn = "turnId", status = "generationStatus", dir = "sessionDir", work = "workDir",
     }
 }
 
@@ -266,40 +265,24 @@ fn foreign(name: &str, head: &[u8]) -> Option<&'static str> {
             .find(|(store, _)| *store == name)
             .map(|(_, what)| *what);
     }
-    if name == AIDER {
-        return Some("Aider history");
-    }
     if is_lines(name) {
-        return objects(head)
-            .take(8)
-            .find_map(|line| foreign_line(name, line));
+        return objects(head).take(8).find_map(foreign_line);
     }
     None
 }
 
-fn foreign_line(name: &str, text: &str) -> Option<&'static str> {
+fn foreign_line(text: &str) -> Option<&'static str> {
     let line = Line::of(text);
     let kind = line
         .kind
         .map(|kind| kind.trim_matches('"'))
         .unwrap_or_default();
-    let begins = |starts: &[&str]| starts.iter().any(|start| kind.starts_with(start));
     if is_text(line.session_id) && is_text(line.dir) && is_text(line.work) {
         Some("Kimi Code session index")
     } else if line.role == Some("\"meta\"") && kind.starts_with("system.") {
         Some("Kimi Code stream")
     } else if is_text(line.turn) && line.status.is_some() && is_text(line.session_id) {
         Some("Mistral Vibe stream")
-    } else if line.seq.is_some()
-        && line.ts.is_some()
-        && line.payload.is_some()
-        && begins(&["message_", "edit", "undo"])
-        || name == "conversation.jsonl"
-            && is_text(line.role)
-            && line.content.is_some()
-            && is_text(line.timestamp)
-    {
-        Some("gptme session")
     } else if is_text(line.session) && line.part.is_some() && line.timestamp.is_some() {
         Some("OpenCode or Kilo stream")
     } else if kind == "hook_event" && is_text(line.hook)
@@ -410,7 +393,7 @@ mod tests {
             (
                 "events.jsonl",
                 "{\"seq\": 1, \"ts\": \"2026\", \"type\": \"message_append\", \"payload\": {}}\n",
-                "unsupported format (looks like a gptme session)",
+                "other",
             ),
             ("steps.jsonl", "{\"step_id\": 0", "unclear"),
             (

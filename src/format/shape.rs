@@ -108,6 +108,8 @@ pub struct Several {
     /// Set if the file is an SQLite database whose rows are the runs and their records. A run's
     /// document is then made from its rows.
     pub rows: Option<&'static Rows>,
+    /// Set if the runs are sections of a text. A run's document is then made from its lines.
+    pub sections: Option<&'static Sections>,
 }
 
 impl Several {
@@ -123,7 +125,28 @@ impl Several {
         lines: None,
         apart: None,
         rows: None,
+        sections: None,
     };
+}
+
+/// Runs that are sections of a text. Each goes from the line that begins it to the next such line.
+#[derive(Debug)]
+pub struct Sections {
+    /// Returns the name of the run that a line begins.
+    pub begins: fn(&[u8]) -> Option<String>,
+    /// Returns whether a line shows that its section is a run.
+    pub shows: fn(&[u8]) -> bool,
+    /// Begins to make the document of a section.
+    pub rewrite: fn() -> Box<dyn Rewrite>,
+}
+
+/// Makes a JSON document from the lines of a section.
+pub trait Rewrite: std::fmt::Debug + Send {
+    /// Takes the next line, and adds to `out` what is complete.
+    fn line(&mut self, line: &str, out: &mut Vec<u8>);
+
+    /// Adds the rest of the document.
+    fn end(&mut self, out: &mut Vec<u8>);
 }
 
 /// Runs that are rows of an SQLite database. Nothing but these tables and columns is ever read, so

@@ -3,8 +3,8 @@
 use std::ffi::OsStr;
 
 use super::{
-    Tool, atif, claude, cline, codex, continue_cli, copilot, gemini, harbor, inspect, kimi, lines,
-    mini_swe_agent, openhands, otlp, pi, qwen, swe_agent, tau2, vibe,
+    Tool, aider, atif, claude, cline, codex, continue_cli, copilot, gemini, gptme, harbor, inspect,
+    kimi, lines, mini_swe_agent, openhands, otlp, pi, qwen, swe_agent, tau2, vibe,
 };
 
 #[cfg(feature = "board")]
@@ -29,6 +29,7 @@ static TOOLS: &[&Tool] = &[
     &vibe::SESSION,
     &cline::SESSION,
     &continue_cli::SESSION,
+    &gptme::SESSION,
     &swe_agent::TRAJECTORY,
     &mini_swe_agent::TRAJECTORY,
     &harbor::TRIAL,
@@ -44,6 +45,7 @@ static TOOLS: &[&Tool] = &[
     &otlp::TRACES,
     &tau2::RESULTS,
     &tau2::SIMULATION,
+    &aider::SESSION,
     #[cfg(feature = "board")]
     &opencode::OPENCODE,
     #[cfg(feature = "board")]

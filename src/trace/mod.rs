@@ -35,6 +35,7 @@ mod records;
 #[cfg(feature = "board")]
 mod redact;
 mod root;
+mod sections;
 mod several;
 mod stamp;
 #[cfg(feature = "board")]

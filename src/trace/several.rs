@@ -1,6 +1,6 @@
 //! Finds the runs in a file that holds several, and their offsets. The file is a JSON document, a
-//! sequence of documents, a file of lines, or a zip archive. It's scanned again whenever it
-//! changes. If the file is compressed as a whole, its text is scanned.
+//! sequence of documents, a file of lines, a text with sections, or a zip archive. It's scanned
+//! again whenever it changes. If the file is compressed as a whole, its text is scanned.
 //!
 //! Must not keep any content of a run. A run is identified by its name alone: its offset may differ
 //! in each scan.
@@ -25,10 +25,11 @@ use super::patience::is_pending;
 use super::patience::{Patience, is_lasting, pending};
 use super::pieces::{self, Pieces};
 use super::read_at::ReadAt;
+use super::sections::{self, Section};
 use super::stamp::Stamp;
 use super::store::{self, RunRow};
 use super::unpacked::{self, Unpacked};
-use crate::format::{Lines, Rows, Several, Values};
+use crate::format::{Lines, Rows, Sections, Several, Values};
 #[cfg(feature = "board")]
 use crate::model::InFile;
 use crate::model::{Span, TraceFile};
@@ -122,6 +123,8 @@ enum At {
     Apart(Pieces),
     /// Rows of a database.
     Rows(RunRow),
+    /// A section of a text.
+    Section(Section),
 }
 
 /// One run of a file, or the file itself if it holds none.
@@ -513,6 +516,8 @@ impl Member {
         let listing = self.holder.listing().ok()?;
         match self.at(&listing, TraceFile::Events) {
             Ok(At::Rows(row)) => row.written,
+            // Only the last section may have changed.
+            Ok(At::Section(section)) if !section.is_last => None,
             _ => listing.stamp.modified,
         }
     }
@@ -522,11 +527,16 @@ impl Member {
         let listing = self.holder.listing().ok()?;
         match self.at(&listing, TraceFile::Events).ok()? {
             At::Rows(row) => Some(self.text(row, Patience::Wait).ok()?.len()),
+            At::Section(section) => {
+                let (opened, _) = self.holder.opened(Patience::Wait).ok()?;
+                let text = self.section(opened, section, Patience::Wait);
+                Some(text.ok()?.len())
+            }
             at => Some(self.stamp_of(&listing, &at).size),
         }
     }
 
-    /// Returns a hash of the run's place in a database.
+    /// Returns a hash of the run's place in a database or a text.
     fn place_in_rows(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
         (self.holder.path(), &self.name).hash(&mut hasher);
@@ -545,8 +555,27 @@ impl Member {
         Unpacked::of_rows(place, stamp, patience, input)
     }
 
+    /// Returns the document that is made of the run's section.
+    fn section(
+        &self,
+        opened: Content,
+        section: Section,
+        patience: Patience,
+    ) -> io::Result<Arc<Unpacked>> {
+        let place = self.place_in_rows();
+        let stamp = Stamp::of_rows(place, section.print);
+        let Some(sections) = self.holder.several.sections else {
+            return Err(refused("not a text with sections"));
+        };
+        let input = || Ok(sections::document(opened, section.span, sections));
+        Unpacked::of_rows(place, stamp, patience, input)
+    }
+
     fn stamp_of(&self, listing: &Listing, at: &At) -> Stamp {
         match at {
+            At::Section(section) => {
+                with_fault(listing, Stamp::of_rows(self.place_in_rows(), section.print))
+            }
             At::Rows(row) => with_fault(listing, Stamp::of_rows(self.place_in_rows(), row.version)),
             at => stamp_of(listing, at),
         }
@@ -625,6 +654,15 @@ impl Member {
                 };
                 (text.part(whole), (0, 0))
             }
+            At::Section(section) => {
+                let text = self.section(opened, section, patience)?;
+                end = text.len();
+                let whole = Span {
+                    offset: 0,
+                    len: end,
+                };
+                (text.part(whole), (0, 0))
+            }
         };
         Ok(Opened {
             input,
@@ -687,6 +725,16 @@ impl Member {
                 check_within(span, whole, max)?;
                 return Ok((text.part(span), span.len));
             }
+            At::Section(section) => {
+                let text = self.section(opened, *section, patience)?;
+                let whole = Span {
+                    offset: 0,
+                    len: text.len(),
+                };
+                let span = span.unwrap_or(whole);
+                check_within(span, whole, max)?;
+                return Ok((text.part(span), span.len));
+            }
         };
         let span = span.unwrap_or(whole);
         // Checked without decompressing.
@@ -702,7 +750,7 @@ impl Member {
                 Unpacked::of(opened.into_file()?, listing.stamp, entry, patience)?.part(span)
             }
             At::Apart(pieces) => Box::new(pieces.read(opened, span)),
-            At::Rows(_) => Box::new(io::empty()),
+            At::Rows(_) | At::Section(_) => Box::new(io::empty()),
         };
         Ok((input, span.len))
     }
@@ -756,6 +804,7 @@ fn stamp_of(listing: &Listing, at: &At) -> Stamp {
         At::Apart(pieces) => pieces.stamp(),
         // Only the member knows its place.
         At::Rows(row) => Stamp::of_rows(0, row.version),
+        At::Section(section) => Stamp::of_rows(0, section.print),
     };
     with_fault(listing, stamp)
 }
@@ -816,6 +865,10 @@ fn list(file: &Content, (stamp, size): (Stamp, u64), several: &Several) -> io::R
             .map(|(name, pieces)| (name, At::Apart(pieces)))
             .collect();
         return Ok(listing(Sorted(runs), None, fault));
+    }
+    if let Some(sections) = several.sections {
+        let (runs, fault) = in_sections(file, size, sections)?;
+        return Ok(listing(runs.into(), None, fault));
     }
     if let Some(lines) = several.lines {
         let (runs, fault) = in_lines(file, size, several, lines)?;
@@ -905,6 +958,28 @@ impl Named {
             self.runs.insert(name, at);
         }
     }
+}
+
+/// Scans a text whose sections are runs, in one pass.
+fn in_sections(
+    file: &Content,
+    size: u64,
+    sections: &Sections,
+) -> io::Result<(Runs, Option<String>)> {
+    let mut named = Named {
+        runs: BTreeMap::new(),
+        copies: HashMap::new(),
+    };
+    let mut beyond = 0;
+    sections::list(file, sections, |name, section| {
+        if named.runs.len() >= most(size) {
+            beyond += 1;
+        } else {
+            named.add(name, At::Section(section));
+        }
+    })?;
+    let fault = with_too_many(None, named.runs.len(), beyond);
+    Ok((named.runs, fault))
 }
 
 /// Scans a file whose lines are runs, in one pass. Keeps only the position of each line.

@@ -12,6 +12,7 @@ use trace_board::trace::{RunDir, read_index};
 use crate::soak::times;
 
 mod agents;
+mod aider;
 mod at_hand;
 mod atif;
 mod branches;
@@ -26,6 +27,7 @@ mod ends;
 mod exported;
 mod figures;
 mod gemini;
+mod gptme;
 mod inspect;
 mod kimi;
 mod mini_swe_agent;

@@ -393,6 +393,13 @@ fn at_path<'a>(name: &str, path: &'a str, args: &'a Json<'a>) -> CallEdits<'a> {
             too_large: None,
         };
     }
+    if let Some(edit) = text(args, "patch").and_then(|patch| in_markers(path, patch)) {
+        return CallEdits {
+            edits: vec![edit],
+            arguments: vec!["patch"],
+            too_large: None,
+        };
+    }
     let command = text(args, "command").unwrap_or_default();
     if command == "insert" || args.get("insert_line").is_some() {
         let key = ["new_str", "insert_text", "text"]
@@ -454,6 +461,7 @@ fn writes(name: &str, args: &Json<'_>) -> bool {
     text(args, "command") == Some("create")
         || lower.contains("write")
         || lower.contains("create")
+        || lower == "save"
         || appends(name)
 }
 
@@ -514,6 +522,45 @@ fn replaced<'a>(path: &'a str, args: &'a Json<'a>) -> Option<(Edit<'a>, Vec<&'a 
         edit.with(Request::Replace { old, new, all }),
         vec![old_key, new_key],
     ))
+}
+
+/// Returns the edit of a file by blocks between conflict markers: `<<<<<<< ORIGINAL`, the old lines,
+/// `=======`, the new lines, `>>>>>>> UPDATED`. Any word may follow the markers.
+fn in_markers<'a>(path: &'a str, patch: &'a str) -> Option<Edit<'a>> {
+    let mut pairs: Vec<(&str, &str)> = Vec::new();
+    let (mut old, mut new) = (None, None);
+    let mut at = 0;
+    for line in patch.split_inclusive('\n') {
+        let (start, bare) = (at, line.trim_end());
+        at += line.len();
+        if bare.starts_with("<<<<<<< ") {
+            (old, new) = (Some(at), None);
+        } else if bare == "=======" && new.is_none() {
+            new = old.map(|from| (patch.get(from..start).unwrap_or_default(), at));
+        } else if bare.starts_with(">>>>>>> ") {
+            let ended = new.take().map(|(before, from)| {
+                let after = patch.get(from..start).unwrap_or_default();
+                (before, after)
+            });
+            pairs.extend(ended);
+            old = None;
+        }
+    }
+    let &(old, new) = pairs.first()?;
+    let compared: Option<Vec<_>> = pairs
+        .iter()
+        .map(|(old, new)| Some((None, compared(old, new)?)))
+        .collect();
+    let edit = Edit::of(path, EditKind::Changed, compared?);
+    Some(if pairs.len() == 1 {
+        edit.with(Request::Replace {
+            old,
+            new,
+            all: false,
+        })
+    } else {
+        edit
+    })
 }
 
 /// Returns the edit of a call that gives line numbers and a replacement text. The call may hold the

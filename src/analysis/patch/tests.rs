@@ -326,3 +326,21 @@ fn the_alignment_cost_is_known_in_advance() {
     assert_eq!(pairs(list), Some(("a".to_owned(), 3)));
     assert_eq!(pairs(r#"{"path": "a", "content": "1\n2"}"#), None);
 }
+
+#[test]
+fn blocks_between_conflict_markers_are_edits_of_the_file_that_the_call_names() {
+    let edits = |patch: &str| {
+        let args = serde_json::json!({"path": "a", "patch": patch}).to_string();
+        let args = Json::parse(&args).unwrap();
+        let found = requested_edits("patch", &args);
+        let of = |edit: &Edit<'_>| (edit.path.to_string(), edit.removed, edit.added);
+        found.edits.iter().map(of).collect::<Vec<_>>()
+    };
+    let one = "<<<<<<< ORIGINAL\nold\nsame\n=======\nnew\nsame\n>>>>>>> UPDATED";
+    assert_eq!(edits(one), [("a".to_owned(), 1, 1)]);
+    assert_eq!(edits(&format!("{one}\n{one}\n")), [("a".to_owned(), 2, 2)]);
+    let new = "<<<<<<< SEARCH\n=======\nnew\n=======\n>>>>>>> REPLACE\n";
+    assert_eq!(edits(new), [("a".to_owned(), 0, 2)]);
+    assert_eq!(edits("<<<<<<< ORIGINAL\nold\n=======\nnew\n"), []);
+    assert_eq!(edits("=======\nnew\n>>>>>>> UPDATED\n"), []);
+}

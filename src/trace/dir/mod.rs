@@ -144,11 +144,22 @@ impl RunDir {
             let is_file = |(name, kind): &(OsString, Kind)| {
                 *kind == Kind::File && is_trace_file(Path::new(name))
             };
-            return match &*names.into_iter().filter(is_file).collect::<Vec<_>>() {
-                [(name, _)] => Ok(recognise(&dir, name)?
-                    .map(|tool| Self::of_tool(path, PathBuf::new(), name.clone(), tool))),
-                _ => Ok(None),
+            let traces: Vec<_> = names.iter().filter(|file| is_file(file)).collect();
+            let [(name, _)] = &*traces else {
+                return Ok(None);
             };
+            let is_session = |name: &&OsString| {
+                let tool = recognise(&dir, name).ok().flatten();
+                tool.is_some_and(|tool| matches!(tool.shape, Shape::Lines))
+            };
+            // Next to a session, its tool may have a file of this name that holds no run.
+            let name = match origin(&dir, name)? {
+                Origin::Other => names.iter().map(|(name, _)| name).find(is_session),
+                _ => Some(name),
+            };
+            let Some(name) = name else { return Ok(None) };
+            return Ok(recognise(&dir, name)?
+                .map(|tool| Self::of_tool(path, PathBuf::new(), name.clone(), tool)));
         }
         let Some((root, name)) = path.parent().zip(path.file_name()) else {
             return Ok(None);

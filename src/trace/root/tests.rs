@@ -124,8 +124,7 @@ fn a_run_that_came_is_seen_although_the_time_of_its_directory_was_put_back() {
 
 const SESSION: &str =
     "{\"sessionId\":\"s\",\"uuid\":\"u\",\"type\":\"user\",\"message\":{\"content\":\"Go\"}}\n";
-const GPTME: &str =
-    "{\"seq\": 1, \"ts\": \"2026\", \"type\": \"message_append\", \"payload\": {}}\n";
+const KILO: &str = "{\"type\": \"text\", \"timestamp\": 1, \"sessionID\": \"a\", \"part\": {}}\n";
 const OURS: &str = "{\"step_id\": 0, \"phase\": \"INIT\"}\n";
 
 fn skipped(found: &RootScan) -> Vec<(&str, &str)> {
@@ -150,11 +149,11 @@ fn a_root_may_be_one_file_that_holds_runs() {
         (keys(&scanner.scan()), keys(&scanner.scan())),
         (vec!["one.jsonl"], vec!["one.jsonl"])
     );
-    fs::write(&one, GPTME).unwrap();
+    fs::write(&one, KILO).unwrap();
     let fault = scanner.scan().fault.unwrap();
     assert_eq!(
         fault,
-        "it can't be read as a trace: unsupported format (looks like a gptme session)"
+        "it can't be read as a trace: unsupported format (looks like an OpenCode or Kilo stream)"
     );
     fs::remove_file(&one).unwrap();
     assert_eq!(scanner.scan().fault.as_deref(), Some("it doesn't exist"));
@@ -168,13 +167,13 @@ fn a_directory_of_another_tool_is_no_run_whatever_its_files_are_called() {
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, text).unwrap();
     };
-    write("gptme/events.jsonl", GPTME);
+    write("kilo/events.jsonl", KILO);
     write(
         "extension/manifest.json",
         "{\"name\": \"x\", \"version\": \"1.0\"}",
     );
     write("both/manifest.json", "{\"name\": \"x\"}");
-    write("both/events.jsonl", GPTME);
+    write("both/events.jsonl", KILO);
     write("named_as_ours/events.jsonl", SESSION);
     // Runs, even if little in them is valid.
     write("begun/manifest.json", "");
@@ -185,7 +184,7 @@ fn a_directory_of_another_tool_is_no_run_whatever_its_files_are_called() {
         "mixed/steps.jsonl",
         "{\"step_id\": 0, \"decision\": {\"mode\": \"wait\"}}\n",
     );
-    write("mixed/events.jsonl", GPTME);
+    write("mixed/events.jsonl", KILO);
     fs::File::open(root.path().join("begun/manifest.json"))
         .unwrap()
         .set_modified(std::time::UNIX_EPOCH)
@@ -198,12 +197,12 @@ fn a_directory_of_another_tool_is_no_run_whatever_its_files_are_called() {
             ["begun", "damaged", "mixed", "named_as_ours/events.jsonl"],
             "{look}"
         );
-        let gptme = "unsupported format (looks like a gptme session)";
+        let kilo = "unsupported format (looks like an OpenCode or Kilo stream)";
         let expected = [
-            ("both/events.jsonl", gptme),
+            ("both/events.jsonl", kilo),
             ("both/manifest.json", "unknown format"),
             ("extension/manifest.json", "unknown format"),
-            ("gptme/events.jsonl", gptme),
+            ("kilo/events.jsonl", kilo),
             ("log/events.jsonl", "unknown format"),
         ];
         assert_eq!(skipped(&found), expected, "{look}");
@@ -223,7 +222,7 @@ fn a_directory_becomes_a_run_with_its_first_record_and_not_before() {
     let found = scanner.scan();
     assert_eq!((keys(&found), skipped(&found).len()), (vec![], 2));
     fs::write(run.join("events.jsonl"), OURS).unwrap();
-    fs::write(other.join("events.jsonl"), GPTME).unwrap();
+    fs::write(other.join("events.jsonl"), KILO).unwrap();
     assert_eq!(keys(&scanner.scan()), ["run"]);
     // A file that is no longer being written is a run that never got anywhere.
     fs::write(other.join("events.jsonl"), "").unwrap();

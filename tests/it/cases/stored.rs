@@ -301,8 +301,10 @@ fn what_another_program_wrote_is_no_run_and_is_named() {
         fs::write(path, text).unwrap();
     };
     let gptme = r#"{"seq": 1, "ts": "2026-11-25T18:25:43+00:00", "type": "message_append", "payload": {"message": {}}}"#;
+    write("gptme/events.jsonl", gptme);
+    let kilo = r#"{"type": "text", "timestamp": 1, "sessionID": "a", "part": {}}"#;
     for n in 0..6 {
-        write(&format!("gptme/{n}/events.jsonl"), gptme);
+        write(&format!("kilo/{n}/events.jsonl"), kilo);
     }
     write(
         "vibe/generations/1/manifest.json",
@@ -321,7 +323,10 @@ fn what_another_program_wrote_is_no_run_and_is_named() {
         (&1.into(), &"ours".into())
     );
     let files = &list["skipped_files"];
-    assert_eq!(files["unsupported format (looks like a gptme session)"], 6);
+    assert_eq!(
+        files["unsupported format (looks like an OpenCode or Kilo stream)"],
+        6
+    );
     assert_eq!(
         (&files["unknown format"], &files["empty file"]),
         (&3.into(), &1.into())
@@ -329,7 +334,7 @@ fn what_another_program_wrote_is_no_run_and_is_named() {
     assert_says(
         &board(&["list", dir]),
         &[
-            "skipped: 6 files: unsupported format (looks like a gptme session)",
+            "skipped: 6 files: unsupported format (looks like an OpenCode or Kilo stream)",
             "skipped: 1 file: empty file",
         ],
     );

@@ -11,7 +11,7 @@ use super::{Read, read, sample};
 /// A sample of lines, and which of them the tool may legitimately repeat.
 type Sample = (&'static str, fn(&str) -> bool);
 
-const SAMPLES: [Sample; 15] = [
+const SAMPLES: [Sample; 16] = [
     (
         "claude-code/-home-me-ledger/5f0c7a52-6d0e-4a53-9b0c-0f6f2b3f1a02.jsonl",
         |_| false,
@@ -58,6 +58,10 @@ const SAMPLES: [Sample; 15] = [
     ),
     (
         "vibe/unified/3c4d5e6f-0000-4000-8000-0000000000a1/journal/0000000000000001.jsonl",
+        |_| false,
+    ),
+    (
+        "gptme/2026-05-04-walking-green-otter/conversation.jsonl",
         |_| false,
     ),
     ("openhands/events/events.jsonl", |_| false),

@@ -1,0 +1,406 @@
+//! Reads histories of Aider: Markdown, appended to `.aider.chat.history.md` in the project, with all
+//! sessions of that project.
+//!
+//! A document is made of each session ([`history`]). The model's edits are blocks in its text. Each
+//! becomes a call, whose result is what the program says of the file. The tokens are rounded. The
+//! history has one time, that of the session's start, and records an end only if a limit, an error or an
+//! interruption was it. This reader is based on version 0.86, and reads edits in its format `diff`.
+
+mod history;
+
+use std::collections::HashSet;
+
+use history::{History, is_said, started};
+
+use super::conversation::Conversation;
+use super::lines::HISTORY;
+use super::part::{self, MAX_PIECES, quoted, text};
+use super::turns::Turns;
+use super::value::{cut, leading, member};
+use super::{
+    Answer, CallDraft, Draft, EventDraft, Part, Reader, Sections, Several, Shape, Source, Tokens,
+    Tool,
+};
+use crate::model::step::NO_WORDS;
+use crate::model::{Can, Capabilities, Certainty, Ended, Format, Outcome};
+
+/// A session in a history.
+pub(super) static SESSION: Tool = Tool {
+    format: Format {
+        name: "Aider session",
+        can: Capabilities {
+            state: Can::Partly,
+            tokens: Can::Partly,
+            cost: Can::Partly,
+            ..Capabilities::NONE
+        },
+        file: "history",
+        no_end_reason: "Aider records only errors, limits and interruptions",
+        is_session: true,
+        assemble: Some(assembled),
+        ..Format::UNKNOWN
+    },
+    shape: Shape::Several(&Several {
+        paths: &[&["records", "*"]],
+        sections: Some(&Sections {
+            begins: |line| started(line).map(|time| time.replace(' ', "_").replace(':', "-")),
+            shows: is_said,
+            rewrite: || Box::new(History::default()),
+        }),
+        ..Several::NONE
+    }),
+    is: |name, head| {
+        name == HISTORY
+            && head
+                .split(|byte| *byte == b'\n')
+                .take(64)
+                .any(|line| started(line).is_some())
+    },
+    reader: || Box::new(Session::default()),
+};
+
+/// What the program says, by its beginning.
+const TOKENS: &str = "Tokens: ";
+const COST: &str = "Cost: ";
+const APPLIED: &str = "Applied edit to ";
+const RETRIES: &str = "Retrying in ";
+const ERROR: &str = "litellm.";
+const INTERRUPTED: &str = "^C";
+const MODELS: [&str; 2] = ["Model: ", "Main model: "];
+/// What it says when blocks don't match: their number, and this.
+const MISMATCH: &str = " failed to match!";
+/// What it says when a reply or the conversation is too long: the model, and this.
+const TOKEN_LIMIT: &str = " has hit a token limit!";
+/// What it says when too many corrections were needed: their number, and this.
+const CORRECTIONS: &str = " reflections allowed, stopping.";
+
+/// The name of the calls that the model's edits become.
+const EDIT: &str = "edit";
+const FENCE: &str = "```";
+/// At most this many edits of a reply become calls.
+const MAX_EDITS: usize = 256;
+/// Longer paths aren't paths; bytes.
+const MAX_PATH_BYTES: usize = 1_000;
+
+fields! {
+    struct Record { role, content, started }
+}
+
+/// A session while it is being read.
+#[derive(Debug, Default)]
+struct Session {
+    conversation: Conversation,
+    ends: Turns,
+    end: Option<Ended>,
+    model: Option<Box<str>>,
+    /// Whether the model has replied to the last prompt, so that an interruption stops nothing.
+    is_answered: bool,
+    /// The cost so far in US dollars, and the numbers of requests with tokens and with a cost.
+    cost: f64,
+    counted: u64,
+    priced: u64,
+}
+
+impl Reader for Session {
+    fn record(&mut self, record: Source<'_>, draft: &mut Draft<'_>) {
+        if !record.text.starts_with('{') {
+            return;
+        }
+        let said = Record::of(record.text);
+        let role = text(said.role).unwrap_or_default();
+        let words = text(said.content).unwrap_or_default();
+        let mark = EventDraft::new(&role, None);
+        match &*role {
+            "start" => {
+                let ts = draft.time(said.started);
+                draft.event(EventDraft::new(&role, ts));
+                draft.run().run_id = text(said.started).map(|time| cut(&time));
+            }
+            "user" => self.user(&words, &mark, draft),
+            "assistant" => {
+                let part = reply_of(&words);
+                self.conversation.reply(None, None, mark, part, draft);
+                (self.end, self.is_answered) = (None, true);
+            }
+            _ => self.program(&words, record.text, mark, draft),
+        }
+    }
+
+    fn look(&mut self, draft: &mut Draft<'_>) {
+        let (ended, answer) = self.settled(draft);
+        let model = self.model.clone();
+        let run = draft.run();
+        run.tool = Some("Aider".into());
+        run.model = model;
+        run.awaits_user = ended.is_some();
+        run.ended = ended.map(Box::new);
+        run.final_result = answer;
+        run.turns = Some(self.conversation.turns());
+        // By the program's own list of prices.
+        run.cost_usd = Some(self.cost).filter(|cost| *cost > 0.0 && self.priced >= self.counted);
+        run.cost_estimated = run.cost_usd.is_some();
+    }
+}
+
+impl Session {
+    fn user(&mut self, words: &str, mark: &EventDraft<'_>, draft: &mut Draft<'_>) {
+        // Other commands ask the program for something.
+        let asks = ["/ask ", "/code ", "/architect ", "/context "];
+        let is_command = words.starts_with(['/', '!']);
+        if is_command && !asks.iter().any(|ask| words.starts_with(ask)) {
+            draft.event(EventDraft::new("user", None).stage("command"));
+            return;
+        }
+        let (end, answer) = self.settled(draft);
+        self.ends
+            .begin(self.conversation.steps(), end, answer, None);
+        (self.end, self.is_answered) = (None, false);
+        self.conversation.prompt(words, mark, draft);
+    }
+
+    fn program(&mut self, words: &str, record: &str, mark: EventDraft<'_>, draft: &mut Draft<'_>) {
+        let last = self.conversation.last();
+        let part = part_of(record, last.and_then(|n| draft.step(n)));
+        let of = |word, headline, outcome| Ended::new(word, headline, outcome, Certainty::Recorded);
+        let first = words.lines().next().unwrap_or_default();
+        let end = if first.starts_with(ERROR) {
+            Some(of("error", "API error", Outcome::Failed).detail(cut(first)))
+        } else if first.ends_with(TOKEN_LIMIT) {
+            let note = "Aider doesn't record whether the reply or the conversation was too long";
+            Some(of("token limit", "Token limit reached", Outcome::Truncated).note(note))
+        } else if first.ends_with(CORRECTIONS) {
+            Some(of(
+                "reflections",
+                "Correction limit reached",
+                Outcome::Truncated,
+            ))
+        } else if first.starts_with(INTERRUPTED) && !self.is_over() {
+            Some(of("^C", "Interrupted by the user", Outcome::Cancelled))
+        } else {
+            None
+        };
+        let is_failure = end
+            .as_ref()
+            .is_some_and(|end| end.outcome == Outcome::Failed);
+        self.cost += part.cost.unwrap_or_default();
+        self.priced += u64::from(part.cost.is_some());
+        if part.tokens.is_some() {
+            self.counted += 1;
+            self.end = Some(Ended::answered(Ended::UNBROKEN));
+        }
+        if first.starts_with(RETRIES) || first.ends_with(MISMATCH) {
+            self.end = None;
+        }
+        let model = MODELS.iter().find_map(|start| first.strip_prefix(start));
+        if let Some(model) = model {
+            let name = model.split(" with ").next().unwrap_or(model);
+            self.model = Some(cut(name));
+        }
+        let says_nothing = part.answers.is_empty()
+            && part.changes.is_empty()
+            && part.tokens.is_none()
+            && part.cost.is_none();
+        if says_nothing {
+            draft.event(mark.failed(is_failure));
+        } else {
+            draft.results(last.as_slice(), mark, part);
+        }
+        self.end = end
+            .map(|end| end.at_event(draft.newest()))
+            .or(self.end.take());
+    }
+
+    /// Returns whether nothing is left to interrupt.
+    fn is_over(&self) -> bool {
+        self.is_answered && self.end.is_some() || self.conversation.turns() == 0
+    }
+
+    /// Returns the end and the answer. A turn without steps keeps those of the previous turn.
+    fn settled(&self, draft: &Draft<'_>) -> (Option<Ended>, Option<Box<str>>) {
+        let last = self.conversation.last();
+        self.ends.settle_said(self.end.clone(), last, draft)
+    }
+}
+
+/// Returns the line of step `n`.
+fn assembled(n: usize, records: &[String]) -> String {
+    part::line_of(n, records, |record, step| part_of(record, Some(step)))
+}
+
+/// Returns the part of a step that a record contains. `step` is the step so far, with its edits.
+fn part_of(record: &str, step: Option<&Part>) -> Part {
+    let said = Record::of(record);
+    let words = text(said.content).unwrap_or_default();
+    match said.role {
+        Some("\"assistant\"") => reply_of(&words),
+        Some("\"aider\"") => step.map_or_else(Part::default, |step| told(&words, step)),
+        _ => Part::default(),
+    }
+}
+
+/// Returns what the program says of a step: its tokens, or what became of its edits.
+fn told(words: &str, step: &Part) -> Part {
+    let first = words.lines().next().unwrap_or_default();
+    let mut part = Part::default();
+    if first.starts_with(COST) {
+        part.cost = cost(first);
+    } else if let Some(said) = first.strip_prefix(TOKENS) {
+        part.tokens = Some(tokens(said));
+        part.tokens_estimated = true;
+        part.cost = cost(said);
+    }
+    if step.changes.len() >= MAX_PIECES {
+        return part;
+    }
+    let is_open = |call: &CallDraft| step.answers.iter().all(|answer| answer.call != call.id);
+    let of = |call: &CallDraft, key| text(member(&call.args, key)).unwrap_or_default();
+    let changed = |path: &str| (format!("files.{path}"), None, None);
+    let applied = first.strip_prefix(APPLIED);
+    if let Some(path) = applied.filter(|path| path.len() <= MAX_PATH_BYTES) {
+        let calls = step.calls.iter().filter(|call| of(call, "path") == path);
+        let calls = calls.filter(|call| is_open(call));
+        part.answers.extend(calls.map(|call| answer(call, None)));
+        part.changes.push(changed(path));
+    } else if first.ends_with(MISMATCH) {
+        let bad: HashSet<String> = blocks(words).map(|block| plain(block.text)).collect();
+        let reason = words.lines().find_map(|line| line.strip_prefix("## "));
+        let reason = cut(reason.unwrap_or(first));
+        for call in step.calls.iter().filter(|call| is_open(call)) {
+            // The blocks that don't match are repeated. The others were applied.
+            let is_bad = bad.contains(&plain(&of(call, "patch")));
+            part.answers
+                .push(answer(call, is_bad.then(|| reason.clone().into_string())));
+            if !is_bad {
+                part.changes.push(changed(&of(call, "path")));
+            }
+        }
+    }
+    part
+}
+
+/// Returns the lines of a block without their indentation, which the program leaves out in a message.
+fn plain(block: &str) -> String {
+    block.lines().map(str::trim).collect::<Vec<_>>().join("\n")
+}
+
+fn answer(call: &CallDraft, error: Option<String>) -> Answer {
+    Answer {
+        call: call.id.clone(),
+        status: Some(if error.is_some() { "error" } else { "success" }),
+        output: "null".to_owned(),
+        error: error.map(|words| match &*words {
+            "" => NO_WORDS.to_owned(),
+            _ => words,
+        }),
+        ..Answer::default()
+    }
+}
+
+/// Returns the text of a reply, and its edits. A path, a fence and a block between conflict markers are
+/// an edit. A block without a path belongs to the file of the block before it.
+fn reply_of(words: &str) -> Part {
+    let mut part = Part::default();
+    let (mut path, mut said, mut last) = ("", String::new(), 0);
+    for block in blocks(words) {
+        let [first, second] = block.above;
+        let is_fenced = second.1.starts_with(FENCE);
+        let (line, above) = if is_fenced { first } else { second };
+        let named = named(above);
+        path = named.unwrap_or(path);
+        if part.calls.len() >= MAX_EDITS {
+            part.beyond += 1;
+            continue;
+        }
+        let (text, end) = (quoted(block.text), block.end);
+        part.calls.push(CallDraft {
+            id: format!("{EDIT} {}", part.calls.len() + 1),
+            name: EDIT.to_owned(),
+            args: format!("{{\"path\":{},\"patch\":{text}}}", quoted(path)),
+        });
+        let start = match named {
+            Some(_) => line,
+            None if is_fenced => second.0,
+            None => block.start,
+        };
+        said.push_str(words.get(last..start).unwrap_or_default());
+        let rest = words.get(end..).unwrap_or_default();
+        let fence = rest.split_inclusive('\n').next();
+        let fence = fence.filter(|line| line.starts_with(FENCE));
+        last = end + fence.map_or(0, str::len);
+    }
+    said.push_str(words.get(last..).unwrap_or_default());
+    let said = said.trim();
+    if !said.is_empty() {
+        part.text.push(said.to_owned());
+    }
+    part
+}
+
+/// A block between conflict markers.
+struct Block<'a> {
+    /// The two lines above it, with their offsets.
+    above: [(usize, &'a str); 2],
+    start: usize,
+    end: usize,
+    text: &'a str,
+}
+
+fn blocks(words: &str) -> impl Iterator<Item = Block<'_>> {
+    let (mut at, mut above, mut open) = (0, [(0, ""); 2], None);
+    words.split_inclusive('\n').filter_map(move |line| {
+        let (from, bare) = (at, line.trim_end());
+        at += line.len();
+        if bare.starts_with("<<<<<<< ") {
+            open = Some((above, from));
+        } else if bare.starts_with(">>>>>>> ") {
+            let (above, start) = open.take()?;
+            return Some(Block {
+                above,
+                start,
+                end: at,
+                text: words.get(start..at)?.trim_end(),
+            });
+        } else if open.is_none() {
+            let [_, last] = above;
+            above = [last, (from, bare)];
+        }
+        None
+    })
+}
+
+/// Returns the path in the line above a block or its fence: a word.
+fn named(line: &str) -> Option<&str> {
+    let word = line.trim().trim_matches(['`', '*', '#', ':', ' ']);
+    let is_path = !word.is_empty() && word.len() <= MAX_PATH_BYTES;
+    (is_path && !word.contains(char::is_whitespace)).then_some(word)
+}
+
+/// Reads the tokens of a request: `2.5k sent, 1k cache hit, 43 received.` Those sent include the cache.
+fn tokens(said: &str) -> Tokens {
+    let counts = said.split(". Cost").next().unwrap_or(said);
+    let of = |what: &str| {
+        let number = counts
+            .split(", ")
+            .find_map(|count| count.trim_end_matches('.').strip_suffix(what))?;
+        let scale = match number.chars().next_back()? {
+            'k' => 1e3,
+            'M' => 1e6,
+            _ => 1.0,
+        };
+        let count = leading(number)? * scale;
+        (count < 1e15).then(|| count.round() as u64)
+    };
+    Tokens {
+        input: of(" sent"),
+        cached: of(" cache hit"),
+        written: of(" cache write"),
+        output: of(" received"),
+        ..Tokens::default()
+    }
+}
+
+/// Reads the cost of a request in US dollars: `Cost: $0.0012 message, $0.0034 session.`
+fn cost(said: &str) -> Option<f64> {
+    let (_, cost) = said.split_once("Cost: ")?;
+    leading(cost)
+}

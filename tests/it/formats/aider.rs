@@ -1,0 +1,225 @@
+//! Tests histories of Aider.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use trace_board::trace::{RootScanner, RunDir};
+
+use super::truth::sessions;
+use super::{read, sample};
+
+fn history() -> PathBuf {
+    sample("tools/aider/.aider.chat.history.md")
+}
+
+fn session(time: &str) -> super::Read {
+    read(&history().join(format!("2026-05-04_{time}")))
+}
+
+/// Returns the names of the sessions in the history in this directory.
+fn listed(dir: &Path) -> Vec<String> {
+    let found = RootScanner::new(dir.to_owned()).scan();
+    let mut keys: Vec<String> = found
+        .runs
+        .keys()
+        .map(|key| {
+            key.as_str()
+                .rsplit('/')
+                .next()
+                .unwrap_or_default()
+                .to_owned()
+        })
+        .collect();
+    keys.sort();
+    keys
+}
+
+#[test]
+fn a_history_has_the_sessions_with_a_prompt() {
+    assert_eq!(
+        listed(&sample("tools/aider")),
+        ["09-00-00", "09-30-00", "09-40-00", "09-50-00"].map(|time| format!("2026-05-04_{time}"))
+    );
+}
+
+#[test]
+fn edits_are_calls_with_what_became_of_them() {
+    let run = session("09-00-00");
+    let row = &run.row;
+    assert_eq!((row.steps, row.turns), (3, Some(2)));
+    assert_eq!((row.tool_calls, row.tool_errors), (Some(3), Some(1)));
+    // 1,290, 1,560, 1,608.
+    assert_eq!(row.tokens, Some(4_458));
+    assert_eq!(row.changed, ["files.NOTES.md", "files.split.py"]);
+    let manifest = run.index.manifest().get().expect("a manifest");
+    assert_eq!(manifest.model.as_deref(), Some("openai/glm-5"));
+    assert_eq!(manifest.run_id.as_deref(), Some("2026-05-04T09:00:00"));
+    let cost = manifest.cost_usd.expect("a cost");
+    assert!((cost - 0.004).abs() < 1e-9, "{cost}");
+    assert_eq!(run.step(0)["context"]["cached_tokens"], 200);
+    let results = &run.step(0)["action_results"];
+    assert_eq!(
+        (&results[0]["status"], &results[1]["status"]),
+        (&"error".into(), &"success".into())
+    );
+    assert!(
+        results[0]["error"]
+            .as_str()
+            .expect("a reason")
+            .starts_with("SearchReplaceNoExactMatch: "),
+        "{results}"
+    );
+    let call = run.step(1)["actions"][0].to_string();
+    assert!(
+        call.contains(r#""path":"split.py""#) && call.contains("divmod"),
+        "{call}"
+    );
+    let said = &run.step(0)["model_response"]["text"];
+    assert_eq!(*said, "The rest has to be spread, and the notes say so:");
+    // What looks like a message of the program or the user is inside the block.
+    let call = run.step(0)["actions"][1].to_string();
+    assert!(
+        call.contains("> No cent gets lost.") && call.contains("#### Title"),
+        "{call}"
+    );
+}
+
+#[test]
+fn how_a_session_ended_is_what_the_program_said_last() {
+    let verdict = |time: &str| {
+        let verdict = session(time).row.verdict.clone();
+        (
+            verdict.outcome.as_str(),
+            verdict.certainty.as_str(),
+            verdict.sentence,
+        )
+    };
+    // An interruption after the answer stopped nothing.
+    let (outcome, certainty, said) = verdict("09-00-00");
+    assert_eq!((outcome, certainty), ("completed", "inferred"), "{said}");
+    let (outcome, certainty, said) = verdict("09-30-00");
+    assert_eq!((outcome, certainty), ("truncated", "recorded"));
+    assert!(said.starts_with("Token limit reached"), "{said}");
+    let (outcome, certainty, said) = verdict("09-40-00");
+    assert_eq!((outcome, certainty), ("failed", "recorded"));
+    assert!(said.starts_with("API error"), "{said}");
+    assert_eq!(session("09-40-00").row.steps, 0);
+    let (outcome, _, said) = verdict("09-50-00");
+    assert_eq!(outcome, "cancelled", "{said}");
+}
+
+#[test]
+fn only_the_last_session_grows() {
+    let temp = tempfile::tempdir().expect("a directory");
+    let path = temp.path().join(".aider.chat.history.md");
+    let text = fs::read_to_string(history()).expect("the sample");
+    let mut seen = 0;
+    for end in text
+        .match_indices('\n')
+        .map(|(at, _)| at + 1)
+        .chain([text.len()])
+    {
+        fs::write(&path, &text[..end]).expect("written");
+        let names = listed(temp.path());
+        assert!(names.len() >= seen, "{end}");
+        seen = names.len();
+        let first = names.first().filter(|_| seen > 1);
+        if let Some(first) = first {
+            assert_eq!(read(&path.join(first)).row.tokens, Some(4_458), "{end}");
+        }
+    }
+    assert_eq!(seen, 4);
+}
+
+#[test]
+fn a_message_whose_lines_all_have_a_mark_is_one() {
+    let temp = tempfile::tempdir().expect("a directory");
+    let path = temp.path().join(".aider.chat.history.md");
+    let text = fs::read_to_string(history()).expect("the sample");
+    let (before, rest) = text.split_once("> # 1 ").expect("a message");
+    let (message, after) = rest.split_once("re-send them.").expect("its end");
+    let marked: Vec<String> = format!("# 1 {message}re-send them.")
+        .lines()
+        .map(|line| format!("> {}  ", line.trim()))
+        .collect();
+    fs::write(&path, format!("{before}{}{after}", marked.join("\n"))).expect("written");
+    let row = read(&path.join("2026-05-04_09-00-00")).row;
+    assert_eq!((row.steps, row.tool_errors), (3, Some(1)));
+    assert_eq!(row.changed, ["files.NOTES.md", "files.split.py"]);
+}
+
+#[test]
+fn a_damaged_history_is_read_as_far_as_it_goes() {
+    let whole = fs::read(history()).expect("the sample");
+    let temp = tempfile::tempdir().expect("a directory");
+    let path = temp.path().join(".aider.chat.history.md");
+    for (at, byte) in (0..whole.len())
+        .step_by(17)
+        .zip([0, b'>', b'\n', 0xff].iter().cycle())
+    {
+        let mut spoilt = whole.clone();
+        spoilt[at] = *byte;
+        fs::write(&path, spoilt).expect("written");
+        for name in listed(temp.path()) {
+            let run = read(&path.join(name));
+            (0..run.index.steps().len()).for_each(|n| assert!(run.step(n).is_object()));
+        }
+    }
+}
+
+#[test]
+fn another_markdown_file_is_no_history() {
+    let temp = tempfile::tempdir().expect("a directory");
+    for (name, text) in [
+        ("README.md", "# aider chat started at 2026-05-04 09:00:00\n"),
+        (
+            ".aider.chat.history.md",
+            "# aider chat started at some time\n",
+        ),
+        (".aider.chat.history.md", "# Title\n"),
+    ] {
+        let path = temp.path().join(name);
+        fs::write(&path, text).expect("written");
+        assert!(
+            RunDir::of_file(&path).expect("readable").is_none(),
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn real_sessions_agree_with_what_is_known_of_them() {
+    for session in sessions("aider") {
+        let text = fs::read(session.join("truth.json")).expect("read");
+        let truth: serde_json::Value = serde_json::from_slice(&text).expect("JSON");
+        let project = session.join("project");
+        let names = listed(&project);
+        assert_eq!(names.len(), 1, "{names:?}");
+        let row = read(&project.join(".aider.chat.history.md").join(&names[0])).row;
+        let files: Vec<String> = truth["files_changed"]
+            .as_array()
+            .expect("files")
+            .iter()
+            .map(|file| format!("files.{}", file.as_str().expect("a path")))
+            .collect();
+        // The request for the message of each commit isn't in the history.
+        let replies = truth["model_calls"].as_u64().expect("a count") - files.len() as u64;
+        let failed = truth["edit_blocks_failed"].as_u64().unwrap_or_default();
+        let outcome = match truth["stop"].as_str().expect("a reason") {
+            "finished" => "completed",
+            stop if stop.starts_with("output limit") => "truncated",
+            _ => "failed",
+        };
+        assert_eq!(
+            (
+                row.steps as u64,
+                row.tool_errors,
+                &*row.changed,
+                row.verdict.outcome.as_str()
+            ),
+            (replies, Some(failed), &*files, outcome),
+            "{}",
+            session.display()
+        );
+    }
+}

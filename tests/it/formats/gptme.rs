@@ -1,0 +1,229 @@
+//! Tests sessions of gptme.
+
+use std::fs;
+use std::path::PathBuf;
+
+use trace_board::trace::{RootScanner, RunDir, SkippedKind};
+
+use super::truth::{FIELDS, compare};
+use super::{Read, damaged, read, sample};
+
+const NAMED: &str = "2026-05-04-walking-green-otter";
+const IN_BLOCKS: &str = "2026-05-04-sleeping-blue-heron";
+
+fn session(name: &str) -> PathBuf {
+    sample(&format!("tools/gptme/{name}/conversation.jsonl"))
+}
+
+/// Reads a session of these lines.
+fn written(lines: &[&str]) -> Read {
+    let temp = tempfile::tempdir().expect("a directory");
+    let path = temp.path().join("conversation.jsonl");
+    let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
+    fs::write(&path, text).expect("written");
+    read(&path)
+}
+
+#[test]
+fn a_session_is_read_from_its_conversation() {
+    let run = read(&session(NAMED));
+    let row = &run.row;
+    // The times have no offset.
+    assert_eq!((row.steps, row.errors, row.issues), (6, 1, (1, 0)));
+    // 1,060, 1,140, 1,350, 1,410, 1,460, 1,505.
+    assert_eq!((row.tokens, row.usage.cached), (Some(7_925), Some(6_250)));
+    assert_eq!(
+        (row.usage.output, row.usage.reasoning),
+        (Some(175), Some(20))
+    );
+    assert_eq!((row.tool_calls, row.tool_errors), (Some(5), Some(1)));
+    assert_eq!(row.changed, ["files.split.py", "files.NOTES.md"]);
+    assert_eq!(row.turns, Some(1));
+    assert_eq!(
+        (&*row.verdict.sentence, row.verdict.certainty.as_str()),
+        ("The agent finished at step 5", "recorded")
+    );
+    let manifest = run.index.manifest().get().expect("a manifest");
+    assert_eq!(manifest.run_id.as_deref(), Some(NAMED));
+    assert_eq!(manifest.model.as_deref(), Some("local/glm-5"));
+    assert_eq!(manifest.project.as_deref(), Some("/home/me/ledger"));
+    assert_eq!(manifest.branches, ["main".into()]);
+    let cost = manifest.cost_usd.expect("a cost");
+    assert!((cost - 0.006).abs() < 1e-9, "{cost}");
+    assert_eq!(manifest.final_result.as_deref(), Some("Nothing is left."));
+}
+
+#[test]
+fn thoughts_and_calls_are_parts_of_the_text() {
+    let run = read(&session(NAMED));
+    let step = run.step(0);
+    assert_eq!(step["decision"]["rationale"], "Read first.");
+    assert_eq!(step["model_response"]["text"], "I read the code.");
+    assert_eq!(step["actions"][0]["name"], "shell");
+    let step = run.step(1);
+    assert_eq!(step["action_results"][0]["status"], "error");
+    assert_eq!(step["action_results"][0]["returncode"], 1);
+    // A brace in a string doesn't end the arguments.
+    let args = run.step(3)["actions"][0].to_string();
+    assert!(
+        args.contains(r#"Braces } and \"quotes\" are text."#),
+        "{args}"
+    );
+    // A call in a code block is an example.
+    let step = run.step(4);
+    assert_eq!(step["actions"].as_array().map(Vec::len), Some(0));
+    assert!(
+        step["model_response"]["text"]
+            .as_str()
+            .expect("a text")
+            .contains("@shell(call_x): {}")
+    );
+}
+
+#[test]
+fn a_code_block_is_a_call_if_a_result_follows() {
+    let run = read(&session(IN_BLOCKS));
+    let row = &run.row;
+    assert_eq!(row.steps, 4);
+    assert_eq!((row.tool_calls, row.tool_errors), (Some(4), Some(1)));
+    // 520, 570, 630, 660.
+    assert_eq!((row.tokens, row.turns), (Some(2_380), Some(2)));
+    assert_eq!(row.changed, ["files.notes.md"]);
+    assert_eq!(row.verdict.outcome.as_str(), "cancelled");
+    let names = |n: usize| {
+        let step = run.step(n);
+        let calls = step["actions"].as_array().expect("calls").clone();
+        calls
+            .iter()
+            .map(|call| call["name"].as_str().expect("a name").to_owned())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!([names(0), names(1)].concat(), ["shell", "save", "shell"]);
+    assert!(names(2).is_empty());
+    let step = run.step(1);
+    assert!(
+        step.to_string().contains(r#""content":"One file.""#),
+        "{step}"
+    );
+    assert_eq!(step["action_results"][1]["returncode"], 1);
+    let step = run.step(3);
+    assert!(step.to_string().contains("sleep 600 && date"), "{step}");
+    assert_eq!(step["action_results"][0]["status"], "cancelled");
+}
+
+#[test]
+fn without_complete_the_end_is_unknown() {
+    let text = fs::read_to_string(session(NAMED)).expect("the sample");
+    let lines: Vec<&str> = text.lines().collect();
+    for most in [13, 14, 15] {
+        let row = written(&lines[..most]).row;
+        assert_eq!(row.verdict.outcome.as_str(), "unknown", "{most} lines");
+    }
+    let limited = r#"{"role": "system", "content": "Stopped.", "timestamp": "2026-05-04T09:00:12", "metadata": {"max_steps_stop": true}}"#;
+    let row = written(&[&lines[..13], &[limited]].concat()).row;
+    assert_eq!(row.verdict.outcome.as_str(), "truncated");
+    assert!(
+        row.verdict.sentence.starts_with("Step limit reached"),
+        "{}",
+        row.verdict.sentence
+    );
+    // A further prompt begins another turn.
+    let more = r#"{"role": "user", "content": "And now?", "timestamp": "2026-05-04T09:10:00"}"#;
+    let again = r#"{"role": "assistant", "content": "Hm.", "timestamp": "2026-05-04T09:10:01"}"#;
+    let row = written(&[&lines[..], &[more, again]].concat()).row;
+    assert_eq!(
+        (row.verdict.outcome.as_str(), row.turns),
+        ("unknown", Some(2))
+    );
+}
+
+#[test]
+fn a_directory_is_one_run() {
+    let temp = tempfile::tempdir().expect("a directory");
+    let text = fs::read_to_string(session(NAMED)).expect("the sample");
+    let event = |(n, line): (usize, &str)| {
+        format!(
+            r#"{{"seq": {n}, "ts": "2026-05-04T09:00:01+00:00", "type": "message_append", "payload": {{"message": {line}}}}}"#
+        ) + "\n"
+    };
+    let events: String = text.lines().enumerate().map(event).collect();
+    let receipt = r#"{"record_type": "emission_receipt", "event_id": "a", "ts": "2026-05-04T09:00:01+00:00", "runtime": "gptme"}"#;
+    let saving = r#"{"ts": "2026-05-04T09:00:01+00:00", "source": "shell", "original_tokens": 9, "kept_tokens": 5, "saved_tokens": 4}"#;
+    let dir = temp.path().join(NAMED);
+    fs::create_dir_all(dir.join("branches/main-edit-0")).expect("made");
+    for (name, text) in [
+        ("conversation.jsonl", &*text),
+        ("events.jsonl", &*events),
+        ("branches/main-edit-0/events.jsonl", &*events),
+        ("lesson-emissions.jsonl", receipt),
+        ("context-savings.jsonl", saving),
+        ("prompt-queue-closed", ""),
+    ] {
+        fs::write(dir.join(name), text).expect("written");
+    }
+    let found = RootScanner::new(temp.path().to_owned()).scan();
+    let keys: Vec<&str> = found.runs.keys().map(|key| key.as_str()).collect();
+    assert_eq!(keys, [format!("{NAMED}/conversation.jsonl")]);
+    let mut skipped = found.skipped.iter();
+    assert!(
+        skipped.all(|skipped| skipped.kind == SkippedKind::Directory),
+        "{:?}",
+        found.skipped
+    );
+    assert_eq!(read(&dir).row.steps, 6);
+}
+
+#[test]
+fn another_list_of_messages_is_no_session() {
+    let temp = tempfile::tempdir().expect("a directory");
+    let text = fs::read_to_string(session(NAMED)).expect("the sample");
+    for (name, text) in [
+        ("messages.jsonl", &*text),
+        ("conversation.jsonl", r#"{"role": "user", "content": "Hi"}"#),
+        (
+            "conversation.jsonl",
+            r#"{"role": "tool", "content": "Hi", "timestamp": "2026-05-04T09:00:00"}"#,
+        ),
+    ] {
+        let path = temp.path().join(name);
+        fs::write(&path, text).expect("written");
+        assert!(
+            RunDir::of_file(&path).expect("readable").is_none(),
+            "{text}"
+        );
+    }
+    // The instructions may be longer than what is examined.
+    let long = format!(
+        r#"{{"role": "system", "content": "{}", "timestamp": "2026-05-04T09:00:00"}}"#,
+        "You are a helper. ".repeat(10_000)
+    );
+    let lines: Vec<&str> = text.lines().skip(1).collect();
+    assert_eq!(written(&[&[&*long], &lines[..]].concat()).row.steps, 6);
+}
+
+#[test]
+fn a_damaged_session_loses_only_what_is_damaged() {
+    for name in [NAMED, IN_BLOCKS] {
+        damaged(&session(name));
+    }
+}
+
+#[test]
+fn real_sessions_agree_with_what_is_known_of_them() {
+    let is_session = |file: &str| file.ends_with("/conversation.jsonl");
+    let first = "of parallel calls, the program keeps the first";
+    let killed = "the program writes a reply after its calls have run";
+    let known = [
+        ("finishes", "calls", 5, first),
+        ("errors-then-recovers", "calls", 6, first),
+        ("errors-then-recovers", "failed calls", 2, first),
+        ("sigkill-in-tool", "replies", 1, killed),
+        ("sigkill-in-tool", "calls", 1, killed),
+        ("sigkill-in-tool", "calls without an answer", 0, killed),
+        ("sigkill-in-tool", "input", 3_000, killed),
+        ("sigkill-in-tool", "cached", 0, killed),
+        ("sigkill-in-tool", "output", 20, killed),
+        ("sigkill-in-tool", "tokens of the run", 3_020, killed),
+    ];
+    compare("gptme", is_session, &FIELDS, &known);
+}
