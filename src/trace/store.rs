@@ -80,6 +80,13 @@ pub(super) struct RunRow {
     pub(super) written: Option<SystemTime>,
 }
 
+/// What a mark tells about a run.
+#[derive(Debug)]
+struct Marked {
+    hash: u64,
+    written: Option<SystemTime>,
+}
+
 /// The runs of a database by name, what is wrong with it, and how many more runs it has.
 pub(super) type RunRows = (Vec<(Arc<str>, RunRow)>, Option<String>, usize);
 
@@ -478,10 +485,12 @@ impl Store {
             for column in 1..wanted.len() {
                 hash(row, column, &mut hasher);
             }
-            (marks.get(&*id), whole).hash(&mut hasher);
+            let mark = marks.get(&*id);
+            (mark.map(|mark| mark.hash), whole).hash(&mut hasher);
             let micros = number(row, 1).map(|time| time * unit);
             let version = hasher.finish();
             let written = micros.and_then(time_of);
+            let written = written.max(mark.and_then(|mark| mark.written));
             let run = RunRow { version, written };
             odd += usize::from(runs.insert(id, run).is_some());
         }
@@ -491,15 +500,15 @@ impl Store {
         Ok((runs, fault, beyond))
     }
 
-    /// Returns a hash of what shows the state of each run's rows, for at most `most` runs, or `None` if
-    /// nothing does.
-    fn marks(&self, most: usize) -> io::Result<Option<HashMap<Arc<str>, u64>>> {
+    /// Returns what shows the state of each run's rows, for at most `most` runs, or `None` if nothing
+    /// does.
+    fn marks(&self, most: usize) -> io::Result<Option<HashMap<Arc<str>, Marked>>> {
         // Another version may lack a column of a query.
         let marks = self.rows.marks.iter();
         let query = marks
             .filter(|mark| self.marks.contains(mark.table))
-            .find_map(|mark| self.connection.prepare(mark.query).ok());
-        let Some(mut query) = query else {
+            .find_map(|mark| Some((mark, self.connection.prepare(mark.query).ok()?)));
+        let Some((mark, mut query)) = query else {
             return Ok(None);
         };
         let columns = query.column_count();
@@ -511,7 +520,14 @@ impl Store {
             };
             let mut hasher = DefaultHasher::new();
             (1..columns).for_each(|column| hash(row, column, &mut hasher));
-            marks.insert(id, hasher.finish());
+            let micros = mark
+                .written
+                .and_then(|unit| Some(number(row, columns.checked_sub(1)?)? * unit));
+            let marked = Marked {
+                hash: hasher.finish(),
+                written: micros.and_then(time_of),
+            };
+            marks.insert(id, marked);
             // The rows of the others may change unnoticed. They aren't listed either.
             if marks.len() >= most {
                 break;
