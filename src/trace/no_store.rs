@@ -25,6 +25,8 @@ impl Place {
     }
 }
 
+pub(super) type RunRows = (Vec<(Arc<str>, RunRow)>, Option<String>, usize);
+
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Seen;
 
@@ -32,11 +34,7 @@ pub(super) fn stamp(dir: &Dir, name: &OsStr) -> io::Result<(Kind, Stamp)> {
     dir.look(name)
 }
 
-pub(super) fn list(
-    _: &Place,
-    _: &'static Rows,
-    _: usize,
-) -> io::Result<((Vec<(Arc<str>, RunRow)>, Option<String>, usize), Seen)> {
+pub(super) fn list(_: &Place, _: &'static Rows, _: usize) -> io::Result<(RunRows, Seen)> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
