@@ -104,14 +104,23 @@ static ROWS: Rows = Rows {
         "rewind_count",
     ],
     marks: &[
-        // An index has these columns. A row that is replaced by a summary is no longer active.
+        // An index has these columns. A row that is replaced by a summary is no longer active. Most
+        // sessions have no time of their own but that of their start.
+        Mark {
+            table: "messages",
+            query: "SELECT session_id, max(id), count(*), sum(active), max(timestamp) FROM messages \
+                    GROUP BY session_id",
+            written: Some(1e6),
+        },
         Mark {
             table: "messages",
             query: "SELECT session_id, max(id), count(*), sum(active) FROM messages GROUP BY session_id",
+            written: None,
         },
         Mark {
             table: "messages",
             query: "SELECT session_id, max(id), count(*) FROM messages GROUP BY session_id",
+            written: None,
         },
     ],
     written: ("ended_at", 1e6),

@@ -131,11 +131,13 @@ const ROWS: Rows = Rows {
         Mark {
             table: "event_sequence",
             query: "SELECT aggregate_id, seq FROM event_sequence",
+            written: None,
         },
         // Versions without events.
         Mark {
             table: "part",
             query: "SELECT session_id, max(time_updated), count(*) FROM part GROUP BY session_id",
+            written: None,
         },
     ],
     written: ("time_updated", 1e3),

@@ -164,7 +164,7 @@ pub struct Rows {
     /// exists is made.
     pub marks: &'static [Mark],
     /// The column of the run's row with the time of its last change, and how many microseconds its
-    /// unit has.
+    /// unit has. A mark may have a later time.
     pub written: (&'static str, f64),
     /// The column of the run's row with the id of its parent.
     pub parent: &'static str,
@@ -205,6 +205,8 @@ pub struct Mark {
     pub table: &'static str,
     /// The query. Its first column is the id of the run.
     pub query: &'static str,
+    /// How many microseconds the unit of its last column has, if that is the time of the last change.
+    pub written: Option<f64>,
 }
 
 /// Runs that are one line of a file each.

@@ -20,6 +20,8 @@ mod content;
 mod dir;
 mod document;
 mod frames;
+#[cfg(feature = "board")]
+mod idle;
 mod limits;
 mod lister;
 mod manifest;
@@ -69,6 +71,8 @@ pub use root::{
     MAX_DEPTH, MAX_SKIPPED, RootDir, RootScan, RootScanner, Skipped, SkippedKind, SkippedTotal,
 };
 pub use stamp::{Stamps, StampsHash};
+#[cfg(feature = "board")]
+pub(crate) use store::close_idle;
 pub use whole::{Beginning, WholeLines, step_of};
 pub use write::{EventLine, KeptSteps, RESERVE_FILE, RunEnd, RunInfo, RunWriter, WriteError};
 

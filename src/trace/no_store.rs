@@ -25,18 +25,24 @@ impl Place {
     }
 }
 
+pub(super) type RunRows = (Vec<(Arc<str>, RunRow)>, Option<String>, usize);
+
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Seen;
+
 pub(super) fn stamp(dir: &Dir, name: &OsStr) -> io::Result<(Kind, Stamp)> {
     dir.look(name)
 }
 
-pub(super) fn list(
-    _: &Place,
-    _: &'static Rows,
-    _: usize,
-) -> io::Result<(Vec<(Arc<str>, RunRow)>, Option<String>, usize)> {
+pub(super) fn list(_: &Place, _: &'static Rows, _: usize) -> io::Result<(RunRows, Seen)> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
-pub(super) fn document(_: &Place, _: &'static Rows, _: &str) -> io::Result<Box<dyn Read + Send>> {
+pub(super) fn document(
+    _: &Place,
+    _: &'static Rows,
+    _: &str,
+    _: Seen,
+) -> io::Result<Box<dyn Read + Send>> {
     Err(io::ErrorKind::Unsupported.into())
 }

@@ -27,7 +27,7 @@ use super::pieces::{self, Pieces};
 use super::read_at::ReadAt;
 use super::sections::{self, Section};
 use super::stamp::Stamp;
-use super::store::{self, RunRow};
+use super::store::{self, RunRow, Seen};
 use super::unpacked::{self, Unpacked};
 use crate::format::{Lines, Rows, Sections, Several, Values};
 #[cfg(feature = "board")]
@@ -85,6 +85,8 @@ pub(super) struct Listing {
     is_closed: bool,
     /// A problem of the file as a whole.
     pub(super) fault: Option<String>,
+    /// Which connections to the database see these runs.
+    seen: Option<Seen>,
 }
 
 /// The runs by name. There may be a hundred thousand, and a map takes twice the memory.
@@ -526,7 +528,7 @@ impl Member {
     pub(super) fn size(&self) -> Option<u64> {
         let listing = self.holder.listing().ok()?;
         match self.at(&listing, TraceFile::Events).ok()? {
-            At::Rows(row) => Some(self.text(row, Patience::Wait).ok()?.len()),
+            At::Rows(row) => Some(self.text(&listing, row, Patience::Wait).ok()?.len()),
             At::Section(section) => {
                 let (opened, _) = self.holder.opened(Patience::Wait).ok()?;
                 let text = self.section(opened, section, Patience::Wait);
@@ -544,14 +546,19 @@ impl Member {
     }
 
     /// Returns the document that is made of the run's rows.
-    fn text(&self, row: RunRow, patience: Patience) -> io::Result<Arc<Unpacked>> {
+    fn text(
+        &self,
+        listing: &Listing,
+        row: RunRow,
+        patience: Patience,
+    ) -> io::Result<Arc<Unpacked>> {
         let place = self.place_in_rows();
         let stamp = Stamp::of_rows(place, row.version);
         let rows = self.holder.several.rows;
-        let (Some(rows), Some(name)) = (rows, &self.name) else {
+        let (Some(rows), Some(name), Some(seen)) = (rows, &self.name, listing.seen) else {
             return Err(refused("not a database"));
         };
-        let input = || store::document(&self.holder.store(), rows, name);
+        let input = || store::document(&self.holder.store(), rows, name, seen);
         Unpacked::of_rows(place, stamp, patience, input)
     }
 
@@ -646,7 +653,7 @@ impl Member {
                 (0, 0),
             ),
             At::Rows(row) => {
-                let text = self.text(row, patience)?;
+                let text = self.text(&listing, row, patience)?;
                 end = text.len();
                 let whole = Span {
                     offset: 0,
@@ -716,7 +723,7 @@ impl Member {
                 len: pieces.len(),
             },
             At::Rows(row) => {
-                let text = self.text(*row, patience)?;
+                let text = self.text(&listing, *row, patience)?;
                 let whole = Span {
                     offset: 0,
                     len: text.len(),
@@ -834,7 +841,7 @@ fn before(file: &impl ReadAt, len: u64) -> io::Result<Vec<u8>> {
 
 /// Lists the runs of a database with this stamp.
 fn in_rows(place: &store::Place, rows: &'static Rows, stamp: Stamp) -> io::Result<Listing> {
-    let (runs, fault, beyond) = store::list(place, rows, most(stamp.size))?;
+    let ((runs, fault, beyond), seen) = store::list(place, rows, most(stamp.size))?;
     let fault = with_too_many(fault, runs.len(), beyond);
     let runs = runs.into_iter().map(|(name, row)| (name, At::Rows(row)));
     Ok(Listing {
@@ -844,6 +851,7 @@ fn in_rows(place: &store::Place, rows: &'static Rows, stamp: Stamp) -> io::Resul
         beside: None,
         is_closed: false,
         fault,
+        seen: Some(seen),
     })
 }
 
@@ -857,6 +865,7 @@ fn list(file: &Content, (stamp, size): (Stamp, u64), several: &Several) -> io::R
         is_closed: false,
         // A text that ends early has an incomplete last line too.
         fault: file.fault().map(str::to_owned).or(fault),
+        seen: None,
     };
     if let Some(apart) = several.apart {
         let (runs, fault) = pieces::list(file, apart, most(size))?;

@@ -4,7 +4,9 @@
 //! Changes nothing: SQLite's locks and shared memory aren't used, so that no program waits for
 //! board, and no file is created. Without locks, a checkpoint of the writer may change pages while
 //! they are read. The database is therefore compared before and after, and read again if it
-//! changed. Each look opens the database again, because a connection sees one state.
+//! changed. A connection sees the state in which it was opened, so each list of the runs is read by
+//! a new one. That connection then also reads the documents of the runs in this list, as long as no
+//! page that it may read has changed.
 //!
 //! A database may be damaged or hostile. Only the tables and columns of a format are read, which
 //! SQLite's authorizer enforces. Sizes of values, numbers of rows and time are limited.
@@ -23,9 +25,10 @@ use rusqlite::config::DbConfig;
 use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
 use rusqlite::limits::Limit;
 use rusqlite::types::ValueRef;
-use rusqlite::{Connection, ErrorCode, OpenFlags, Row};
+use rusqlite::{Connection, ErrorCode, OpenFlags, Row, Statement};
 
 use super::beneath::{Dir, Kind, refused};
+use super::idle::Idle;
 use super::read_at::ReadAt as _;
 use super::stamp::Stamp;
 use crate::format::{Rows, SQLITE, Table};
@@ -61,6 +64,9 @@ const TRIES: usize = 4;
 /// A document of at most this many bytes is read again as a whole if the database changes
 /// meanwhile.
 const AT_ONCE_BYTES: usize = 4 << 20;
+/// The most databases that stay open for their next reader, and for how long. Each has two open files.
+const MAX_IDLE: usize = 4;
+const IDLE_TIME: Duration = Duration::from_secs(5);
 /// The size of a database's header, and that of its write-ahead log.
 const HEADER_BYTES: usize = 100;
 const LOG_HEADER_BYTES: usize = 32;
@@ -80,11 +86,61 @@ pub(super) struct RunRow {
     pub(super) written: Option<SystemTime>,
 }
 
+/// What a mark tells about a run.
+#[derive(Debug)]
+struct Marked {
+    hash: u64,
+    written: Option<SystemTime>,
+}
+
 /// The runs of a database by name, what is wrong with it, and how many more runs it has.
 pub(super) type RunRows = (Vec<(Arc<str>, RunRow)>, Option<String>, usize);
 
+/// Which connections see a list of runs: the one that read it, and those opened later.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Seen {
+    by: u64,
+    since: u64,
+}
+
+impl Seen {
+    fn is_by(self, connection: u64) -> bool {
+        connection == self.by || connection >= self.since
+    }
+}
+
+#[cfg(test)]
+thread_local! {
+    /// How many databases the thread of a test opened.
+    static OPENED: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+}
+
+/// The number of the next connection.
+static NEXT: AtomicU64 = AtomicU64::new(0);
+
+/// Returns the databases that wait for their next reader.
+#[cfg(not(test))]
+fn idle() -> &'static Idle<Store> {
+    static IDLE: Idle<Store> = Idle::new(MAX_IDLE, IDLE_TIME);
+    &IDLE
+}
+
+/// Returns those of the thread. Tests that run at the same time would close each other's.
+#[cfg(test)]
+fn idle() -> &'static Idle<Store> {
+    thread_local! {
+        static IDLE: &'static Idle<Store> = Box::leak(Box::new(Idle::new(MAX_IDLE, IDLE_TIME)));
+    }
+    IDLE.with(|idle| *idle)
+}
+
+/// Closes the databases that had no reader for a while, and those that changed.
+pub(crate) fn close_idle() {
+    idle().close(Instant::now(), |store| store.is_still().unwrap_or(false));
+}
+
 /// The place of a database.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub(super) struct Place {
     root: PathBuf,
     below: PathBuf,
@@ -138,6 +194,8 @@ struct State {
     log: Option<[u8; LOG_HEADER_BYTES]>,
     /// Changes with any new row.
     whole: Stamp,
+    /// Whether any later change of the file shows in its stamp.
+    is_settled: bool,
 }
 
 impl State {
@@ -170,6 +228,7 @@ impl State {
             header,
             log,
             whole,
+            is_settled: database.is_settled(),
         })
     }
 
@@ -210,8 +269,15 @@ fn busy(why: &str) -> io::Error {
     io::Error::other(why.to_owned())
 }
 
+/// The queries for messages and their parts.
+struct Queries<'a> {
+    message: Statement<'a>,
+    parts: Option<Statement<'a>>,
+}
+
 /// An open database.
 struct Store {
+    number: u64,
     connection: Connection,
     rows: &'static Rows,
     place: Place,
@@ -235,6 +301,9 @@ impl Store {
                 "board reads SQLite databases without changing them only on Unix",
             ));
         }
+        #[cfg(test)]
+        OPENED.set(OPENED.get() + 1);
+        let number = NEXT.fetch_add(1, Ordering::SeqCst);
         let state = State::of(place)?;
         let path = place.path();
         let path = percent_encode(path.as_os_str().as_encoded_bytes(), PLAIN).to_string();
@@ -294,6 +363,7 @@ impl Store {
             .execute_batch(&format!("PRAGMA hard_heap_limit={MAX_HEAP_BYTES};"))
             .map_err(failed)?;
         let mut store = Self {
+            number,
             connection,
             rows,
             place: place.clone(),
@@ -322,6 +392,27 @@ impl Store {
             .authorizer(Some(authorize))
             .map_err(failed)?;
         Ok(store)
+    }
+
+    /// Returns a database that sees a list of runs: one that is still open, or a new one.
+    fn of(place: &Place, rows: &'static Rows, seen: Seen) -> io::Result<Self> {
+        let fits = |store: &Self| {
+            store.place == *place && std::ptr::eq(store.rows, rows) && seen.is_by(store.number)
+        };
+        // One that changed is closed.
+        while let Some(store) = idle().take(fits) {
+            if store.is_still()? {
+                return Ok(store);
+            }
+        }
+        Self::open(place, rows)
+    }
+
+    /// Keeps the database open for its next reader, if any change of its pages will show.
+    fn keep(self) {
+        if self.state.is_settled {
+            idle().keep(self);
+        }
     }
 
     /// Lets SQLite work for this long, and for as many thousand operations.
@@ -478,10 +569,12 @@ impl Store {
             for column in 1..wanted.len() {
                 hash(row, column, &mut hasher);
             }
-            (marks.get(&*id), whole).hash(&mut hasher);
+            let mark = marks.get(&*id);
+            (mark.map(|mark| mark.hash), whole).hash(&mut hasher);
             let micros = number(row, 1).map(|time| time * unit);
             let version = hasher.finish();
             let written = micros.and_then(time_of);
+            let written = written.max(mark.and_then(|mark| mark.written));
             let run = RunRow { version, written };
             odd += usize::from(runs.insert(id, run).is_some());
         }
@@ -491,15 +584,15 @@ impl Store {
         Ok((runs, fault, beyond))
     }
 
-    /// Returns a hash of what shows the state of each run's rows, for at most `most` runs, or `None` if
-    /// nothing does.
-    fn marks(&self, most: usize) -> io::Result<Option<HashMap<Arc<str>, u64>>> {
+    /// Returns what shows the state of each run's rows, for at most `most` runs, or `None` if nothing
+    /// does.
+    fn marks(&self, most: usize) -> io::Result<Option<HashMap<Arc<str>, Marked>>> {
         // Another version may lack a column of a query.
         let marks = self.rows.marks.iter();
         let query = marks
             .filter(|mark| self.marks.contains(mark.table))
-            .find_map(|mark| self.connection.prepare(mark.query).ok());
-        let Some(mut query) = query else {
+            .find_map(|mark| Some((mark, self.connection.prepare(mark.query).ok()?)));
+        let Some((mark, mut query)) = query else {
             return Ok(None);
         };
         let columns = query.column_count();
@@ -511,7 +604,14 @@ impl Store {
             };
             let mut hasher = DefaultHasher::new();
             (1..columns).for_each(|column| hash(row, column, &mut hasher));
-            marks.insert(id, hasher.finish());
+            let micros = mark
+                .written
+                .and_then(|unit| Some(number(row, columns.checked_sub(1)?)? * unit));
+            let marked = Marked {
+                hash: hasher.finish(),
+                written: micros.and_then(time_of),
+            };
+            marks.insert(id, marked);
             // The rows of the others may change unnoticed. They aren't listed either.
             if marks.len() >= most {
                 break;
@@ -567,24 +667,21 @@ impl Store {
         out.push(b']');
         if let Some(table) = &self.rows.beside {
             out.extend_from_slice(format!(",\n{}:[", quoted(table.key)).as_bytes());
-            self.rows_of(table, id, (MAX_BESIDE, MAX_RECORD_BYTES), &mut out)?;
+            if let Some(mut query) = self.query_of(table, MAX_BESIDE)? {
+                let most = (MAX_BESIDE, MAX_RECORD_BYTES);
+                self.rows_of(table, &mut query, id, most, &mut out)?;
+            }
             out.push(b']');
         }
         out.extend_from_slice(format!(",\n{}:[", quoted(self.rows.messages.key)).as_bytes());
         Ok((out, is_cut))
     }
 
-    /// Appends the rows of `table` that belong to `id`, of at most this number and about this many
-    /// bytes, and leaves out what is too large.
-    fn rows_of(
-        &self,
-        table: &Table,
-        id: &str,
-        (most, most_bytes): (usize, usize),
-        out: &mut Vec<u8>,
-    ) -> io::Result<()> {
+    /// Returns a query for the rows of `table` that belong to an id, and one more than `most`, if it
+    /// has such rows.
+    fn query_of(&self, table: &Table, most: usize) -> io::Result<Option<Statement<'_>>> {
         if !self.has(table, table.of) {
-            return Ok(());
+            return Ok(None);
         }
         let query = format!(
             "{} WHERE {} = ?1 {} LIMIT {}",
@@ -593,8 +690,20 @@ impl Store {
             self.order(table),
             most + 1
         );
+        self.connection.prepare(&query).map(Some).map_err(failed)
+    }
+
+    /// Appends the rows of `table` that belong to `id`, of at most this number and about this many
+    /// bytes, and leaves out what is too large.
+    fn rows_of(
+        &self,
+        table: &Table,
+        query: &mut Statement<'_>,
+        id: &str,
+        (most, most_bytes): (usize, usize),
+        out: &mut Vec<u8>,
+    ) -> io::Result<()> {
         let begun = out.len();
-        let mut query = self.connection.prepare(&query).map_err(failed)?;
         let mut found = query.query([id]).map_err(failed)?;
         let (mut is_first, mut count) = (true, 0);
         while let Some(row) = found.next().map_err(failed)? {
@@ -705,13 +814,26 @@ impl Store {
         Ok((ids, is_cut))
     }
 
+    /// Returns the queries for messages and their parts. One of them takes as long to prepare as to
+    /// answer.
+    fn queries(&self) -> io::Result<Queries<'_>> {
+        self.allow(RECORD_TIME, u64::MAX);
+        let query = format!("{} WHERE rowid = ?1", self.select(&self.rows.messages));
+        let parts = self.rows.parts.as_ref();
+        Ok(Queries {
+            message: self.connection.prepare(&query).map_err(failed)?,
+            parts: parts
+                .map(|table| self.query_of(table, MAX_PARTS))
+                .transpose()?
+                .flatten(),
+        })
+    }
+
     /// Appends a message with its parts.
-    fn message(&self, rowid: i64, out: &mut Vec<u8>) -> io::Result<()> {
+    fn message(&self, queries: &mut Queries<'_>, rowid: i64, out: &mut Vec<u8>) -> io::Result<()> {
         self.allow(RECORD_TIME, u64::MAX);
         let table = &self.rows.messages;
-        let query = format!("{} WHERE rowid = ?1", self.select(table));
-        let mut query = self.connection.prepare(&query).map_err(failed)?;
-        let mut found = query.query([rowid]).map_err(failed)?;
+        let mut found = queries.message.query([rowid]).map_err(failed)?;
         let Some(row) = found.next().map_err(failed)? else {
             out.extend_from_slice(b"null");
             return Ok(());
@@ -730,7 +852,9 @@ impl Store {
         if let Some((table, id)) = self.rows.parts.as_ref().zip(id) {
             out.extend_from_slice(format!(",{}:[", quoted(table.key)).as_bytes());
             let rest = MAX_RECORD_BYTES.saturating_sub(out.len() - begun);
-            self.rows_of(table, &id, (MAX_PARTS, rest), out)?;
+            if let Some(query) = &mut queries.parts {
+                self.rows_of(table, query, &id, (MAX_PARTS, rest), out)?;
+            }
             out.push(b']');
         }
         out.push(b'}');
@@ -738,11 +862,13 @@ impl Store {
     }
 }
 
-/// Returns the runs of a database, at most `most`.
+/// Returns the runs of a database, at most `most`, and which connections see them.
 ///
 /// # Errors
 /// Fails if it isn't a database of this kind, or can't be read now.
-pub(super) fn list(place: &Place, rows: &'static Rows, most: usize) -> io::Result<RunRows> {
+pub(super) fn list(place: &Place, rows: &'static Rows, most: usize) -> io::Result<(RunRows, Seen)> {
+    // They may not see the newest rows.
+    while idle().take(|store| store.place == *place).is_some() {}
     let mut failure = None;
     let begun = Instant::now();
     for _ in 0..TRIES {
@@ -752,11 +878,18 @@ pub(super) fn list(place: &Place, rows: &'static Rows, most: usize) -> io::Resul
         }
         let found = Store::open(place, rows).and_then(|store| {
             let found = store.list(most);
-            Ok((store.is_still()?, found?))
+            Ok((store.is_still()?, found?, store))
         });
         match found {
-            Ok((true, found)) => return Ok(found),
-            Ok((false, _)) => failure = None,
+            Ok((true, found, store)) => {
+                let seen = Seen {
+                    by: store.number,
+                    since: NEXT.load(Ordering::SeqCst),
+                };
+                store.keep();
+                return Ok((found, seen));
+            }
+            Ok((false, ..)) => failure = None,
             // It may have changed meanwhile.
             Err(error) => failure = Some(error),
         }
@@ -764,7 +897,7 @@ pub(super) fn list(place: &Place, rows: &'static Rows, most: usize) -> io::Resul
     Err(failure.unwrap_or_else(|| busy("a program is writing to it")))
 }
 
-/// Returns a reader for the document of the run `id`.
+/// Returns a reader for the document of the run `id` in a list of runs.
 ///
 /// # Errors
 /// Fails like [`list`]. The reader fails if the database changes while it's being read.
@@ -772,22 +905,22 @@ pub(super) fn document(
     place: &Place,
     rows: &'static Rows,
     id: &str,
+    seen: Seen,
 ) -> io::Result<Box<dyn Read + Send>> {
     let mut failure = None;
     let begun = Instant::now();
-    for _ in 0..TRIES {
+    for attempt in 0..TRIES {
         if failure.is_some() && begun.elapsed() > RECORD_TIME {
             break;
         }
         let read = || -> io::Result<(bool, Document)> {
-            let store = Store::open(place, rows)?;
+            let store = match attempt {
+                0 => Store::of(place, rows, seen)?,
+                _ => Store::open(place, rows)?,
+            };
             let mut document = Document::new(store, id)?;
-            let mut is_in_time = true;
-            while document.ready.len() < AT_ONCE_BYTES && !document.is_over && is_in_time {
-                document.step()?;
-                is_in_time = document.took < TURN_TIME;
-            }
-            Ok((document.is_over || document.store.is_still()?, document))
+            document.read_on(AT_ONCE_BYTES)?;
+            Ok((document.is_still()?, document))
         };
         match read() {
             Ok((true, document)) => return Ok(Box::new(document)),
@@ -808,12 +941,12 @@ const CHANGED: &str = "the database changed while it was read";
 
 /// The document of a run while it's being read.
 struct Document {
-    store: Store,
+    /// `None` once it's read.
+    store: Option<Store>,
     rest: VecDeque<i64>,
     /// Whether the run has more messages or children than are read.
     is_cut: bool,
     is_begun: bool,
-    is_over: bool,
     ready: Vec<u8>,
     /// How many of the ready bytes were read.
     taken: usize,
@@ -828,11 +961,10 @@ impl Document {
         let (ready, lacks_children) = store.start(id)?;
         let (rest, is_cut) = store.messages(id)?;
         Ok(Self {
-            store,
+            store: Some(store),
             rest,
             is_cut: is_cut || lacks_children,
             is_begun: false,
-            is_over: false,
             ready,
             taken: 0,
             before: 0,
@@ -840,22 +972,46 @@ impl Document {
         })
     }
 
-    /// Reads the next message. The text ends only if it's from one state of the database.
-    fn step(&mut self) -> io::Result<()> {
-        let mut is_first = !std::mem::replace(&mut self.is_begun, true);
-        let is_large = self.before.saturating_add(self.ready.len() as u64) > MAX_DOCUMENT_BYTES;
-        if is_large || self.took > DOCUMENT_TIME {
-            self.is_cut |= !self.rest.is_empty();
-            self.rest.clear();
-        }
-        if let Some(rowid) = self.rest.pop_front() {
+    /// Returns whether everything read so far belongs to one state of the database.
+    fn is_still(&self) -> io::Result<bool> {
+        self.store.as_ref().map_or(Ok(true), Store::is_still)
+    }
+
+    /// Reads messages until this many bytes are ready, or for `TURN_TIME`. Reads at least one, if
+    /// there are any. The text ends only if it's from one state of the database.
+    fn read_on(&mut self, bytes: usize) -> io::Result<()> {
+        let Some(store) = &self.store else {
+            return Ok(());
+        };
+        let start = Instant::now();
+        let mut queries = None;
+        let is_over = loop {
+            let is_large = self.before.saturating_add(self.ready.len() as u64) > MAX_DOCUMENT_BYTES;
+            let took = self.took.saturating_add(start.elapsed());
+            if is_large || took > DOCUMENT_TIME {
+                self.is_cut |= !self.rest.is_empty();
+                self.rest.clear();
+            }
+            let Some(rowid) = self.rest.pop_front() else {
+                break true;
+            };
+            let queries = match &mut queries {
+                Some(queries) => queries,
+                none => none.insert(store.queries()?),
+            };
+            let mut is_first = !std::mem::replace(&mut self.is_begun, true);
             separate(&mut is_first, &mut self.ready);
-            let start = Instant::now();
-            let read = self.store.message(rowid, &mut self.ready);
-            self.took += start.elapsed();
-            return read;
+            store.message(queries, rowid, &mut self.ready)?;
+            if self.ready.len() >= bytes || start.elapsed() >= TURN_TIME {
+                break false;
+            }
+        };
+        drop(queries);
+        self.took += start.elapsed();
+        if !is_over {
+            return Ok(());
         }
-        if !self.store.is_still()? {
+        if !store.is_still()? {
             return Err(busy(CHANGED));
         }
         let end: &[u8] = match self.is_cut {
@@ -863,7 +1019,9 @@ impl Document {
             false => b"]}\n",
         };
         self.ready.extend_from_slice(end);
-        self.is_over = true;
+        if let Some(store) = self.store.take() {
+            store.keep();
+        }
         Ok(())
     }
 }
@@ -873,11 +1031,7 @@ impl Read for Document {
         if self.taken == self.ready.len() {
             self.before += self.ready.len() as u64;
             (self.taken, self.ready) = (0, Vec::new());
-            let start = Instant::now();
-            let may_go_on = |ready: &[u8]| ready.is_empty() || start.elapsed() < TURN_TIME;
-            while self.ready.len() < buffer.len() && !self.is_over && may_go_on(&self.ready) {
-                self.step()?;
-            }
+            self.read_on(buffer.len())?;
         }
         let rest = self.ready.get(self.taken..).unwrap_or_default();
         let read = (&*rest).read(buffer)?;
@@ -967,32 +1121,135 @@ fn hash(row: &Row<'_>, column: usize, hasher: &mut DefaultHasher) {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
     use crate::format::{Shape, tool};
 
-    #[test]
-    fn a_look_at_a_database_causes_no_other() {
+    /// Copies the sample of OpenCode, with its database as if it was written a while ago.
+    fn copied() -> (tempfile::TempDir, Place, &'static Rows) {
         let sample = Path::new(env!("CARGO_MANIFEST_DIR")).join("sample_runs/tools/opencode");
         let root = tempfile::tempdir().unwrap();
         for name in ["opencode.db", "opencode.db-wal"] {
-            std::fs::copy(sample.join(name), root.path().join(name)).unwrap();
+            fs::copy(sample.join(name), root.path().join(name)).unwrap();
         }
-        let name = OsStr::new("opencode.db");
-        let head = std::fs::read(root.path().join(name)).unwrap();
-        let tool = tool("opencode.db", &head).unwrap();
-        let Shape::Several(several) = &tool.shape else {
+        age(&root.path().join(NAME));
+        let head = fs::read(root.path().join(NAME)).unwrap();
+        let Shape::Several(several) = &tool(NAME, &head).unwrap().shape else {
             panic!("a database has several runs")
         };
-        let place = Place::of(root.path(), Path::new(""), name);
+        let place = Place::of(root.path(), Path::new(""), OsStr::new(NAME));
+        (root, place, several.rows.unwrap())
+    }
+
+    const NAME: &str = "opencode.db";
+
+    fn age(path: &Path) {
+        let file = fs::OpenOptions::new().write(true).open(path).unwrap();
+        let time = SystemTime::now() - Duration::from_secs(60);
+        file.set_modified(time).unwrap();
+    }
+
+    /// Returns what `work` returns, and how often it opens a database.
+    fn opened<T>(work: impl FnOnce() -> T) -> (T, usize) {
+        let before = OPENED.get();
+        (work(), OPENED.get() - before)
+    }
+
+    fn text(place: &Place, rows: &'static Rows, seen: Seen) -> String {
+        let mut text = String::new();
+        let mut input = document(place, rows, "ses_stop0001", seen).unwrap();
+        input.read_to_string(&mut text).unwrap();
+        text
+    }
+
+    fn is_open(place: &Place) -> bool {
+        let store = idle().take(|store| store.place == *place);
+        store.map(|store| idle().keep(store)).is_some()
+    }
+
+    #[test]
+    fn a_look_at_a_database_causes_no_other() {
+        let (root, place, rows) = copied();
         let dir = Dir::open(root.path(), Path::new("")).unwrap();
+        let name = OsStr::new(NAME);
         let before = stamp(&dir, name).unwrap().1;
-        let (runs, fault, beyond) = list(&place, several.rows.unwrap(), 100).unwrap();
+        let ((runs, fault, beyond), _) = list(&place, rows, 100).unwrap();
         assert_eq!((runs.len(), fault, beyond), (4, None, 0));
         assert_eq!(stamp(&dir, name).unwrap().1, before);
         // New rows show.
         let log = root.path().join("opencode.db-wal");
-        let file = std::fs::OpenOptions::new().append(true).open(log).unwrap();
+        let file = fs::OpenOptions::new().append(true).open(log).unwrap();
         file.set_len(50_000).unwrap();
         assert_ne!(stamp(&dir, name).unwrap().1, before);
+    }
+
+    #[test]
+    fn a_database_is_opened_once_for_a_list_and_its_documents() {
+        let (_root, place, rows) = copied();
+        let (((runs, ..), seen), opens) = opened(|| list(&place, rows, 100).unwrap());
+        assert_eq!((runs.len(), opens), (4, 1));
+        let read = || (0..3).map(|_| text(&place, rows, seen)).collect::<Vec<_>>();
+        let (texts, opens) = opened(read);
+        assert_eq!(opens, 0);
+        assert!(texts.iter().all(|text| text.contains("There was a cent")));
+        // It's in use until it's read.
+        let first = Store::of(&place, rows, seen).unwrap();
+        let (second, opens) = opened(|| Store::of(&place, rows, seen).unwrap());
+        assert_eq!(opens, 1);
+        first.keep();
+        second.keep();
+        assert_eq!(opened(|| list(&place, rows, 100).unwrap()).1, 1);
+        let (_, opens) = opened(|| text(&place, rows, seen));
+        assert_eq!(opens, 0, "a later state is as good");
+    }
+
+    #[test]
+    fn an_open_database_is_not_used_for_newer_rows() {
+        let (root, place, rows) = copied();
+        let (_, seen) = list(&place, rows, 100).unwrap();
+        let old = text(&place, rows, seen);
+        let writer = Connection::open(root.path().join(NAME)).unwrap();
+        let sql = "INSERT INTO message VALUES('m', 'ses_stop0001', 1777890000000, 0, '{\"role\":\"new\"}')";
+        writer.execute_batch(sql).unwrap();
+        let (text_now, opens) = opened(|| text(&place, rows, seen));
+        assert!(opens == 0 && text_now == old, "the state of its list");
+        let ((_, seen), opens) = opened(|| list(&place, rows, 100).unwrap());
+        assert_eq!(opens, 1);
+        let (text_now, opens) = opened(|| text(&place, rows, seen));
+        assert_eq!((text_now.contains("\"new\""), opens), (true, 0));
+        // Pages move to the database, and the log begins again.
+        writer
+            .execute_batch("PRAGMA wal_checkpoint(TRUNCATE)")
+            .unwrap();
+        let (text_now, opens) = opened(|| text(&place, rows, seen));
+        assert_eq!((text_now.contains("\"new\""), opens), (true, 1));
+        assert!(!is_open(&place), "its next change might not show");
+        age(&root.path().join(NAME));
+        text(&place, rows, seen);
+        assert!(is_open(&place));
+        writer
+            .execute_batch("DELETE FROM message WHERE id = 'm'")
+            .unwrap();
+        let (_, seen) = list(&place, rows, 100).unwrap();
+        assert_eq!(text(&place, rows, seen), old);
+    }
+
+    #[test]
+    fn a_replaced_or_deleted_database_is_closed() {
+        let (root, place, rows) = copied();
+        let (_, seen) = list(&place, rows, 100).unwrap();
+        close_idle();
+        assert!(is_open(&place));
+        let path = root.path().join(NAME);
+        fs::rename(&path, root.path().join("old")).unwrap();
+        fs::copy(root.path().join("old"), &path).unwrap();
+        age(&path);
+        let (_, opens) = opened(|| text(&place, rows, seen));
+        assert_eq!(opens, 1);
+        assert!(is_open(&place));
+        fs::remove_file(&path).unwrap();
+        close_idle();
+        assert!(!is_open(&place));
     }
 }

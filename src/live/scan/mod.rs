@@ -25,7 +25,9 @@ use super::run::{Run, now};
 use super::shared::{Options, Shared};
 use crate::analysis::summary::Summary;
 use crate::model::RunKey;
-use crate::trace::{Lister, RootScan, RunDir, SETTLE, Skipped, is_trace_file, may_be_trace};
+use crate::trace::{
+    Lister, RootScan, RunDir, SETTLE, Skipped, close_idle, is_trace_file, may_be_trace,
+};
 
 /// The bytes of each file read at a time, so that a hint never waits long for a large file.
 const PIECE_BYTES: u64 = 4 << 20;
@@ -652,6 +654,7 @@ impl Scanner {
         }
         self.look_at_tags();
         self.look_at_lively();
+        close_idle();
         self.save_memory();
         let rounds = self
             .poll_every()

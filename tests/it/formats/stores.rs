@@ -187,6 +187,22 @@ fn a_session_of_hermes_records_its_tokens_as_a_whole() {
 }
 
 #[test]
+fn a_session_of_hermes_was_written_at_its_end_or_at_its_newest_message() {
+    let written = |run: &str| {
+        let run = read(&sample(&format!("tools/hermes/state.db/{run}")));
+        run.dir.written().map(|(_, newest)| newest)
+    };
+    let open = written("20260504_090000_aaaaaa");
+    assert_eq!(open, Some(1_777_885_207_000_000), "it has no end");
+    let ended = written("20260504_090100_bbbbbb");
+    assert_eq!(
+        ended,
+        Some(1_777_885_210_000_000),
+        "a second after its last message"
+    );
+}
+
+#[test]
 fn reading_changes_no_byte_and_blocks_no_writer() {
     let temp = copied("tools/opencode");
     let path = temp.path().join("opencode.db");
