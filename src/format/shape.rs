@@ -225,6 +225,8 @@ pub struct Apart {
     pub begins: &'static str,
     /// Returns the run that a record belongs to. Takes the record as JSON text.
     pub of: fn(&str) -> Option<Belongs>,
+    /// Returns whether a record that belongs to no run is expected in such a file.
+    pub is_other: fn(&str) -> bool,
 }
 
 /// The run that a record belongs to.

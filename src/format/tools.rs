@@ -43,6 +43,7 @@ static TOOLS: &[&Tool] = &[
     &openhands::exported::TRAJECTORY,
     &openhands::instance::INSTANCES,
     &otlp::TRACES,
+    &otlp::SPANS,
     &tau2::RESULTS,
     &tau2::SIMULATION,
     &aider::SESSION,

@@ -161,7 +161,7 @@ pub(super) fn list(file: &impl ReadAt, apart: &Apart, most: usize) -> io::Result
                         values.push((part.order, found.span, print));
                         *shown |= part.shown;
                     }
-                    None => left_out += 1,
+                    None => left_out += usize::from(!text.is_some_and(apart.is_other)),
                 }
             });
             at += line.len() as u64;
@@ -216,6 +216,7 @@ mod tests {
                 shown: run != "hidden",
             })
         },
+        is_other: |_| false,
     };
 
     fn listed(text: &str) -> (Vec<(String, String)>, Option<String>) {

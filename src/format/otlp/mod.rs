@@ -10,12 +10,14 @@
 mod exported;
 mod raised;
 mod said;
+mod sdk;
 mod span;
 
 use std::collections::HashSet;
 
 use exported::{Exported, Judged};
 use raised::{quiet, raised};
+pub(super) use sdk::SPANS;
 use span::{Message, Raw, Sort, Span, nanos, said};
 
 use super::part::text;
@@ -55,6 +57,7 @@ pub(super) static TRACES: Tool = Tool {
             ],
             begins: BEGINS,
             of: belongs,
+            is_other: |_| false,
         }),
         ..Several::NONE
     }),
@@ -823,7 +826,7 @@ fn tool(span: &Span<'_>, part: &mut Part) {
     let output = output.or_else(|| span.gave_in_events());
     let fault = span.fault();
     let exit = span
-        .text(&["board.exit_code"])
+        .text(&["board.exit_code", "process.exit.code"])
         .and_then(|code| code.parse().ok());
     // An exit code alone isn't an exception.
     let fault = fault.filter(|(_, words)| exit.is_none() || !words.is_empty());

@@ -118,6 +118,8 @@ impl<'a> Span<'a> {
             ]),
             written: self.count(&[
                 "gen_ai.usage.cache_creation.input_tokens",
+                // Written by GitHub Copilot.
+                "gen_ai.usage.cache_write.input_tokens",
                 "gen_ai.usage.cache_creation_input_tokens",
                 "gen_ai.usage.details.cache_write_tokens",
                 "llm.token_count.prompt_details.cache_write",
