@@ -91,6 +91,18 @@ impl<'a> Span<'a> {
     }
 
     fn own_tokens(&self) -> Tokens {
+        let tokens = self.recorded_tokens();
+        // GitHub Copilot omits counts of 0.
+        let is_copilot = self.attributes.contains_key("github.copilot.turn_id");
+        let none = tokens.input.filter(|_| is_copilot).map(|_| 0);
+        Tokens {
+            cached: tokens.cached.or(none),
+            written: tokens.written.or(none),
+            ..tokens
+        }
+    }
+
+    fn recorded_tokens(&self) -> Tokens {
         Tokens {
             input: self.count(&[
                 "gen_ai.usage.input_tokens",
@@ -118,7 +130,7 @@ impl<'a> Span<'a> {
             ]),
             written: self.count(&[
                 "gen_ai.usage.cache_creation.input_tokens",
-                // Written by GitHub Copilot.
+                // GitHub Copilot's name.
                 "gen_ai.usage.cache_write.input_tokens",
                 "gen_ai.usage.cache_creation_input_tokens",
                 "gen_ai.usage.details.cache_write_tokens",

@@ -576,3 +576,55 @@ fn a_run_began_and_changed_when_its_spans_did() {
     );
     assert_eq!(row.duration_ms, Some(2_000.0));
 }
+
+#[test]
+fn spans_that_an_sdk_wrote_to_a_file_are_a_run() {
+    let path = sample("tools/otel-sdk/copilot.jsonl").join("5a".repeat(16));
+    let run = read(&path);
+    let row = &run.row;
+    assert_eq!(
+        (row.steps, row.tool_calls, row.issues),
+        (3, Some(2), (0, 0))
+    );
+    let tokens = (row.usage.input, row.usage.cached, row.usage.output);
+    assert_eq!(tokens, (Some(3_500), Some(2_000), Some(80)));
+    assert_eq!(row.usage.written, Some(600));
+    assert_eq!(row.model.as_deref(), Some("claude-sonnet-4.5"));
+    assert_eq!(row.duration_ms, Some(4_000.0));
+    assert_eq!(
+        row.verdict.sentence,
+        "Finished at step 2 (inferred from stop)"
+    );
+    assert_eq!(row.tool_errors, Some(1), "the command exited with 1");
+    let first = run.step(0);
+    assert_eq!(first["action_results"][0]["returncode"], 1);
+}
+
+#[test]
+fn spans_that_an_sdk_printed_over_several_lines_are_a_run() {
+    let path = sample("tools/otel-sdk/console.json").join("6b".repeat(16));
+    let run = read(&path);
+    let row = &run.row;
+    assert_eq!(
+        (row.steps, row.tool_errors, row.issues),
+        (2, Some(1), (0, 0))
+    );
+    assert_eq!(row.task.as_deref(), Some("What is 33 + x?"));
+    assert_eq!(row.answer.as_deref(), Some("x is no number."));
+    assert_eq!(
+        run.step(0)["action_results"][0]["error"],
+        "TypeError: b is no number"
+    );
+    // The output of a program may be between its spans, and the last span may be incomplete.
+    let text = fs::read_to_string(sample("tools/otel-sdk/console.json")).expect("the sample");
+    let whole = text.find("\n}\n").expect("the first span") + 3;
+    let temp = tempfile::tempdir().expect("a directory");
+    let (first, rest) = text.split_at(whole);
+    let mixed = format!("{first}33 is done\n{}", &rest[..rest.len() - 40]);
+    fs::write(temp.path().join("out.json"), mixed).expect("written");
+    let found = RootScanner::new(temp.path().to_owned()).scan();
+    assert_eq!(found.runs.len(), 1);
+    let run = read(&temp.path().join("out.json").join("6b".repeat(16)));
+    assert_eq!(run.row.steps, 2);
+    assert!(run.row.issues.0 > 0, "an incomplete span is listed");
+}
