@@ -16,9 +16,12 @@ import os
 import pathlib
 import re
 import shlex
+import shutil
 import subprocess
 import tempfile
 import time
+
+import fleet_runs
 
 DOCUMENT = pathlib.Path(__file__).parent.parent.parent / "docs" / "fleet.md"
 RULES = ["max_steps=4", "token_budget=1500", "max_cost=0.01"]
@@ -204,11 +207,13 @@ def main(options):
     roots = [os.path.abspath(root) for root in options.roots]
     with tempfile.TemporaryDirectory() as place:
         os.chdir(place)
+        if not roots:
+            shutil.copytree(fleet_runs.SAMPLES, "samples")
+            roots.append(os.path.abspath("samples"))
         if options.runs:
-            import fleet_runs
-
             fleet_runs.make("runs", options.runs)
             roots.append(os.path.abspath("runs"))
+        fleet_runs.age(place)
         keep = lambda table, format, out: subprocess.run(
             [board, "table", table, "--no-prices", *roots, "--out", out, "--format", format], check=True, stdout=subprocess.DEVNULL)
         for table in ["runs", "steps"]:
@@ -255,5 +260,5 @@ if __name__ == "__main__":
     parser.add_argument("--runs", type=int, default=200)
     parser.add_argument("--format", default="jsonl", choices=["jsonl", "parquet"])
     parser.add_argument("--s3", action="store_true")
-    parser.add_argument("roots", nargs="*", default=["sample_runs"])
+    parser.add_argument("roots", nargs="*", help="sample_runs if none is given")
     main(parser.parse_args())

@@ -7,10 +7,12 @@ removes the last lines of some, as if they had died. The expected results come f
 """
 
 import datetime
+import os
 import pathlib
 import random
 import re
 import sys
+import time
 
 SAMPLES = pathlib.Path(__file__).parent.parent.parent / "sample_runs"
 DAY = re.compile(r"\b20\d\d-\d\d-\d\d(?=[T ])")
@@ -60,6 +62,14 @@ def make(root, number):
                 lines = keep if path.suffix == ".jsonl" else None
                 text = varied(path.read_text(encoding="utf-8", errors="surrogateescape"), random.Random(state), lines)
                 (place / path.name).write_text(text, encoding="utf-8", errors="surrogateescape")
+
+
+def age(root):
+    """Makes all files a day old. Whether a run without an end may still be running depends on the age of its files, so it could
+    change between two reads."""
+    then = time.time() - 86_400
+    for path in pathlib.Path(root).rglob("*"):
+        os.utime(path, (then, then))
 
 
 if __name__ == "__main__":

@@ -33,6 +33,7 @@ def runs_in(root, number):
     shutil.copytree(fleet_runs.SAMPLES, root / "samples")
     for place in sorted((root / "variants" / "000").iterdir())[:COPIES]:
         shutil.copytree(place, root / "copies" / place.name)
+    fleet_runs.age(root)
 
 
 class Board:
