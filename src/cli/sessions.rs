@@ -1,6 +1,7 @@
 //! Finds the sessions of common coding agents: directories and databases in the user's home, some of
 //! which a variable can move. Only checks whether they exist, and opens no files in them.
 
+use std::collections::HashSet;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -77,9 +78,12 @@ fn among(var: impl Fn(&str) -> Option<OsString>) -> Vec<Elsewhere> {
         }
         store
     });
+    let mut known = HashSet::new();
     folders
         .filter(|place| place.dir.is_dir())
         .chain(stores.filter(|place| place.dir.is_file()))
+        // Two variables may name the same place.
+        .filter(|place| known.insert(place.dir.clone()))
         .collect()
 }
 
@@ -121,6 +125,34 @@ mod tests {
         ];
         assert_eq!(named, expected);
         assert_eq!(among(|_| None), []);
+    }
+
+    #[test]
+    fn a_place_that_two_variables_name_is_listed_once() {
+        let home = tempfile::tempdir().unwrap();
+        let sessions = home.path().join(".pi/agent/sessions");
+        std::fs::create_dir_all(&sessions).unwrap();
+        let places = among(|name| match name {
+            "HOME" | "USERPROFILE" => Some(home.path().into()),
+            "PI_CODING_AGENT_SESSION_DIR" => Some(sessions.clone().into()),
+            _ => None,
+        });
+        assert_eq!(places.len(), 1, "{places:?}");
+    }
+
+    #[test]
+    fn each_place_is_documented() {
+        let manual = include_str!("../../docs/using.md");
+        for (tool, name, below, sessions) in TOOLS.into_iter().chain(STORES) {
+            let row = manual
+                .lines()
+                .find(|line| line.starts_with(&format!("| {tool} | `~/")))
+                .expect(tool);
+            let place = format!("`~/{below}/{sessions}`");
+            assert!(below.is_empty() || row.contains(&place), "{place}: {row}");
+            let name = format!("`{name}`");
+            assert!(name == "``" || row.contains(&name), "{name}: {row}");
+        }
     }
 
     #[test]
