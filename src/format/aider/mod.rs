@@ -1,10 +1,10 @@
 //! Reads histories of Aider: Markdown, appended to `.aider.chat.history.md` in the project, with all
 //! sessions of that project.
 //!
-//! A document is made of each session ([`history`]). The model's edits are blocks in its text. Each
-//! becomes a call, whose result is what the program says of the file. The tokens are rounded. The
-//! history has one time, that of the session's start, and records an end only if a limit, an error or an
-//! interruption was it. This reader is based on version 0.86, and reads edits in its format `diff`.
+//! [`history`] converts each session to a document. The model writes edits as blocks in its text. Each
+//! block becomes a call, and the program's message about the file becomes its result. Tokens are
+//! rounded. The only recorded time is the start of the session. Limits, errors and interruptions are
+//! recorded ends. This reader is based on version 0.86, and reads edits in its format `diff`.
 
 mod history;
 
@@ -59,7 +59,7 @@ pub(super) static SESSION: Tool = Tool {
     reader: || Box::new(Session::default()),
 };
 
-/// What the program says, by its beginning.
+/// How messages of the program begin.
 const TOKENS: &str = "Tokens: ";
 const COST: &str = "Cost: ";
 const APPLIED: &str = "Applied edit to ";
@@ -67,11 +67,11 @@ const RETRIES: &str = "Retrying in ";
 const ERROR: &str = "litellm.";
 const INTERRUPTED: &str = "^C";
 const MODELS: [&str; 2] = ["Model: ", "Main model: "];
-/// What it says when blocks don't match: their number, and this.
+/// The message about blocks that don't match, after their number.
 const MISMATCH: &str = " failed to match!";
-/// What it says when a reply or the conversation is too long: the model, and this.
+/// The message about a reply or a conversation that is too long, after the model's name.
 const TOKEN_LIMIT: &str = " has hit a token limit!";
-/// What it says when too many corrections were needed: their number, and this.
+/// The message about too many corrections, after their number.
 const CORRECTIONS: &str = " reflections allowed, stopping.";
 
 /// The name of the calls that the model's edits become.

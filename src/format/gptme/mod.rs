@@ -61,8 +61,8 @@ fn begins_session(head: &[u8]) -> bool {
     has_role && (is_text(line.content) && is_text(line.timestamp) || is_cut())
 }
 
-/// Returns whether a file of a session's directory holds no run: what it says is in the session's
-/// file, too, or isn't a message.
+/// Returns whether a file of a session's directory isn't a run: it repeats messages of the session's
+/// file, or has none.
 pub(super) fn is_part(head: &[u8]) -> bool {
     let Some(first) = objects(head).next().map(Other::of) else {
         return false;

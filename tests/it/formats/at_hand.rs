@@ -4,7 +4,7 @@
 
 use std::path::{Path, PathBuf};
 
-use trace_board::format::may_be_trace;
+use trace_board::format::{Origin, may_be_trace, origin};
 use trace_board::trace::{RootScanner, RunDir};
 
 use crate::board::Board;
@@ -22,14 +22,18 @@ fn roots() -> Vec<PathBuf> {
     roots
 }
 
-/// Companion files that aren't traces themselves.
+/// Companion files that aren't traces themselves, and files that are listed as skipped.
 fn is_beside(path: &Path) -> bool {
+    let head = std::fs::read(path).expect("readable");
+    let head = &head[..head.len().min(64 << 10)];
     let name = path
         .file_name()
         .and_then(|name| name.to_str())
         .unwrap_or_default();
     // A conversation's state is a run only together with its directory of events.
-    matches!(name, "truth.json" | "base_state.json") || name.ends_with(".meta.json")
+    matches!(name, "truth.json" | "base_state.json")
+        || name.ends_with(".meta.json")
+        || matches!(origin(name, head), Origin::Other | Origin::Skipped(_))
 }
 
 #[test]

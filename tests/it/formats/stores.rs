@@ -12,6 +12,7 @@ use trace_board::trace::{RootScanner, read_index};
 
 use crate::soak::times;
 
+use super::truth::{FIELDS, compare};
 use super::{read, sample};
 
 /// Copies the files of a sample into a directory.
@@ -406,4 +407,44 @@ fn damaged_databases_are_read_as_far_as_possible() {
             look(&torn);
         }
     }
+}
+
+#[test]
+fn real_sessions_agree_with_what_is_known_of_them() {
+    let is_store = |file: &str| file.ends_with(".db");
+    let stopped = "the reply that the user stopped is recorded";
+    let killed = "the usage of a reply is recorded when it has ended";
+    let unknown = "a killed program doesn't record that its call was stopped";
+    let opencode = [
+        ("abort-in-stream-then-goes-on", "replies", 2, stopped),
+        ("sigint-in-tool", "stopped calls", 0, unknown),
+        ("sigint-in-tool", "input", 0, killed),
+        ("sigint-in-tool", "output", 0, killed),
+        ("sigint-in-tool", "tokens of the run", 0, killed),
+    ];
+    let kilo = [
+        ("sigkill-in-tool", "input", 3_000, killed),
+        ("sigkill-in-tool", "cached", 0, killed),
+        ("sigkill-in-tool", "output", 20, killed),
+        ("sigkill-in-tool", "tokens of the run", 3_020, killed),
+    ];
+    let opencode: Vec<_> = opencode.into_iter().chain(kilo).collect();
+    compare("opencode", is_store, &FIELDS, &opencode);
+    compare("kilo", is_store, &FIELDS, &kilo);
+    let hermes = [
+        ("sigint-in-tool", "stopped calls", 0, unknown),
+        ("max-tokens", "input", 0, "it records no usage then"),
+        ("max-tokens", "cached", 0, "it records no usage then"),
+        ("max-tokens", "output", 0, "it records no usage then"),
+        (
+            "max-tokens",
+            "tokens of the run",
+            0,
+            "it records no usage then",
+        ),
+    ];
+    // Only the session has tokens.
+    let of_steps = ["input", "cached", "output", "thought"];
+    let fields = FIELDS.into_iter().filter(|field| !of_steps.contains(field));
+    compare("hermes", is_store, &fields.collect::<Vec<_>>(), &hermes);
 }

@@ -6,6 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
+use trace_board::trace::RootScanner;
 
 use super::read;
 use crate::disk::walk;
@@ -85,16 +86,16 @@ pub(crate) fn compare(
             serde_json::from_slice(&fs::read(session.join("truth.json")).expect("read"))
                 .expect("JSON");
         let files = files(&session, wanted);
-        let found =
-            files
-                .iter()
-                .map(|file| counts(file))
-                .fold(Counts::default(), |mut sum, counts| {
-                    sum.iter_mut()
-                        .zip(counts)
-                        .for_each(|(sum, count)| *sum += count);
-                    sum
-                });
+        let found = files
+            .iter()
+            .flat_map(|file| runs_in(file))
+            .map(|run| counts(&run))
+            .fold(Counts::default(), |mut sum, counts| {
+                sum.iter_mut()
+                    .zip(counts)
+                    .for_each(|(sum, count)| *sum += count);
+                sum
+            });
         for ((field, expected), found) in FIELDS.iter().zip(expected(&truth)).zip(found) {
             let steps_say = |of: &str| field.strip_suffix(" of the run") == Some(of);
             let of_session = || known.iter().filter(|(session, ..)| *session == name);
@@ -142,9 +143,16 @@ fn expected(truth: &Value) -> Counts {
     ]
 }
 
-/// Counts the figures of a file from its steps, as a page gets them.
-fn counts(file: &Path) -> Counts {
-    let run = read(file);
+/// Returns the paths of a file's runs.
+fn runs_in(file: &Path) -> Vec<PathBuf> {
+    let found = RootScanner::new(file.parent().expect("a directory").to_owned()).scan();
+    let runs = found.runs.values().map(|run| run.path().to_owned());
+    runs.filter(|run| run.starts_with(file)).collect()
+}
+
+/// Counts the figures of a run from its steps, as a page gets them.
+fn counts(run: &Path) -> Counts {
+    let run = read(run);
     let mut counts = Counts::default();
     counts[10] = run.row.tokens.unwrap_or_default();
     counts[9] = run
