@@ -4,10 +4,8 @@
 //!
 //! Source: files of Copilot CLI 1.0.102, and `ReadableSpan.to_json` of opentelemetry-sdk 1.43 for Python.
 
-use serde_json::Value;
-
 use super::{PREFIXES, TRACES, Trace, assembled};
-use crate::format::part::text;
+use crate::format::part::{quoted, text};
 use crate::format::value::{filled, is_text, micros};
 use crate::format::{Apart, Belongs, Draft, Reader, Several, Shape, Source, Tool};
 use crate::model::Format;
@@ -131,11 +129,11 @@ fn otlp_of(record: &str) -> String {
         out.push_str(&format!("\"{key}\":{value}"));
     };
     if let Some((trace, span)) = record.ids() {
-        add("traceId", &Value::from(trace).to_string());
-        add("spanId", &Value::from(span).to_string());
+        add("traceId", &quoted(&trace));
+        add("spanId", &quoted(&span));
     }
     if let Some(parent) = record.parent() {
-        add("parentSpanId", &Value::from(parent).to_string());
+        add("parentSpanId", &quoted(&parent));
     }
     if let Some(name) = record.name.filter(|name| is_text(Some(*name))) {
         add("name", name);
@@ -227,10 +225,7 @@ mod tests {
         assert_eq!(otlp_of(python), otlp);
         assert!((SPANS.is)("spans.jsonl", javascript.as_bytes()));
         assert!((SPANS.is)("spans.json", python.as_bytes()));
-        let quoted = format!("{{\"content\":{}}}", Value::from(javascript));
-        assert!(
-            !(SPANS.is)("a.jsonl", quoted.as_bytes()),
-            "a span in a text"
-        );
+        let text = format!("{{\"content\":{}}}", quoted(javascript));
+        assert!(!(SPANS.is)("a.jsonl", text.as_bytes()), "a span in a text");
     }
 }
