@@ -67,6 +67,8 @@ pub(super) struct History {
     is_unmarked: bool,
     is_marked: bool,
     has_records: bool,
+    /// Whether the record so far lacks lines.
+    is_cut: bool,
 }
 
 impl Rewrite for History {
@@ -132,11 +134,12 @@ impl History {
             }
             self.open = Some((who, String::new()));
         }
-        if let Some((_, text)) = &mut self.open
-            && text.len() + line.len() < MAX_RECORD_BYTES
-        {
-            text.push_str(line);
-            text.push('\n');
+        if let Some((_, text)) = &mut self.open {
+            self.is_cut |= text.len() + line.len() >= MAX_RECORD_BYTES;
+            if !self.is_cut {
+                text.push_str(line);
+                text.push('\n');
+            }
         }
     }
 
@@ -145,8 +148,12 @@ impl History {
             return;
         };
         let words = quoted(text.trim_end());
+        let cut = match std::mem::take(&mut self.is_cut) {
+            true => ",\"cut\":true",
+            false => "",
+        };
         self.write(
-            &format!("\"role\":\"{}\",\"content\":{words}", who.word()),
+            &format!("\"role\":\"{}\",\"content\":{words}{cut}", who.word()),
             out,
         );
     }
@@ -221,6 +228,20 @@ mod tests {
             records(&text),
             [format!("aider: {first}\na\n\nb"), "aider: c".into()]
         );
+    }
+
+    #[test]
+    fn a_record_that_is_too_long_ends_early_and_says_so() {
+        let (mut history, mut out) = (History::default(), Vec::new());
+        let long = "x".repeat(MAX_RECORD_BYTES);
+        for line in ["a", &long, "b", "> c  "] {
+            history.line(line, &mut out);
+        }
+        history.end(&mut out);
+        let out = String::from_utf8(out).unwrap();
+        let first = r#"{"role":"assistant","content":"a","cut":true}"#;
+        assert!(out.contains(first), "{out}");
+        assert!(out.contains(r#"{"role":"aider","content":"c"}"#), "{out}");
     }
 
     #[test]

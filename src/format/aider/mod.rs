@@ -22,7 +22,7 @@ use super::{
     Tool,
 };
 use crate::model::step::NO_WORDS;
-use crate::model::{Can, Capabilities, Certainty, Ended, Format, Outcome};
+use crate::model::{Can, Capabilities, Certainty, Ended, Format, IssueKind, Outcome};
 
 /// A session in a history.
 pub(super) static SESSION: Tool = Tool {
@@ -83,7 +83,7 @@ const MAX_EDITS: usize = 256;
 const MAX_PATH_BYTES: usize = 1_000;
 
 fields! {
-    struct Record { role, content, started }
+    struct Record { role, content, started, cut }
 }
 
 /// A session while it is being read.
@@ -123,6 +123,12 @@ impl Reader for Session {
                 (self.end, self.is_answered) = (None, true);
             }
             _ => self.program(&words, record.text, mark, draft),
+        }
+        if said.cut.is_some() {
+            draft.issue(
+                IssueKind::TooLong,
+                "a message is too long to read as a whole",
+            );
         }
     }
 
