@@ -123,10 +123,27 @@ enum At {
     Line(Span, u64, u64),
     /// Values in several places of the file.
     Apart(Pieces),
+    /// A text that is made from other records.
+    Made(Made),
+}
+
+/// The records from which a run's document is made.
+#[derive(Debug, Clone, Copy)]
+enum Made {
     /// Rows of a database.
     Rows(RunRow),
     /// A section of a text.
     Section(Section),
+}
+
+impl Made {
+    /// Returns a hash of the records. It changes with them.
+    fn version(self) -> u64 {
+        match self {
+            Self::Rows(row) => row.version,
+            Self::Section(section) => section.print,
+        }
+    }
 }
 
 /// One run of a file, or the file itself if it holds none.
@@ -517,9 +534,9 @@ impl Member {
     pub(super) fn modified(&self) -> Option<std::time::SystemTime> {
         let listing = self.holder.listing().ok()?;
         match self.at(&listing, TraceFile::Events) {
-            Ok(At::Rows(row)) => row.written,
+            Ok(At::Made(Made::Rows(row))) => row.written,
             // Only the last section may have changed.
-            Ok(At::Section(section)) if !section.is_last => None,
+            Ok(At::Made(Made::Section(section))) if !section.is_last => None,
             _ => listing.stamp.modified,
         }
     }
@@ -528,10 +545,9 @@ impl Member {
     pub(super) fn size(&self) -> Option<u64> {
         let listing = self.holder.listing().ok()?;
         match self.at(&listing, TraceFile::Events).ok()? {
-            At::Rows(row) => Some(self.text(&listing, row, Patience::Wait).ok()?.len()),
-            At::Section(section) => {
-                let (opened, _) = self.holder.opened(Patience::Wait).ok()?;
-                let text = self.section(opened, section, Patience::Wait);
+            At::Made(made) => {
+                let (opened, listing) = self.holder.opened(Patience::Wait).ok()?;
+                let text = self.made(opened, &listing, made, Patience::Wait);
                 Some(text.ok()?.len())
             }
             at => Some(self.stamp_of(&listing, &at).size),
@@ -545,47 +561,40 @@ impl Member {
         hasher.finish()
     }
 
-    /// Returns the document that is made of the run's rows.
-    fn text(
-        &self,
-        listing: &Listing,
-        row: RunRow,
-        patience: Patience,
-    ) -> io::Result<Arc<Unpacked>> {
-        let place = self.place_in_rows();
-        let stamp = Stamp::of_rows(place, row.version);
-        let rows = self.holder.several.rows;
-        let (Some(rows), Some(name), Some(seen)) = (rows, &self.name, listing.seen) else {
-            return Err(refused("not a database"));
-        };
-        let input = || store::document(&self.holder.store(), rows, name, seen);
-        Unpacked::of_rows(place, stamp, patience, input)
-    }
-
-    /// Returns the document that is made of the run's section.
-    fn section(
+    /// Makes the run's document, or returns it if it's kept. `opened` is the file with the records.
+    fn made(
         &self,
         opened: Content,
-        section: Section,
+        listing: &Listing,
+        made: Made,
         patience: Patience,
     ) -> io::Result<Arc<Unpacked>> {
+        let several = self.holder.several;
         let place = self.place_in_rows();
-        let stamp = Stamp::of_rows(place, section.print);
-        let Some(sections) = self.holder.several.sections else {
-            return Err(refused("not a text with sections"));
+        let stamp = Stamp::of_rows(place, made.version());
+        let input = || -> io::Result<Box<dyn Read + Send>> {
+            match made {
+                Made::Rows(_) => {
+                    let (Some(rows), Some(name), Some(seen)) =
+                        (several.rows, &self.name, listing.seen)
+                    else {
+                        return Err(refused("not a database"));
+                    };
+                    store::document(&self.holder.store(), rows, name, seen)
+                }
+                Made::Section(section) => {
+                    let Some(sections) = several.sections else {
+                        return Err(refused("not a text with sections"));
+                    };
+                    Ok(sections::document(opened, section.span, sections))
+                }
+            }
         };
-        let input = || Ok(sections::document(opened, section.span, sections));
         Unpacked::of_rows(place, stamp, patience, input)
     }
 
     fn stamp_of(&self, listing: &Listing, at: &At) -> Stamp {
-        match at {
-            At::Section(section) => {
-                with_fault(listing, Stamp::of_rows(self.place_in_rows(), section.print))
-            }
-            At::Rows(row) => with_fault(listing, Stamp::of_rows(self.place_in_rows(), row.version)),
-            at => stamp_of(listing, at),
-        }
+        stamp_of(listing, at, || self.place_in_rows())
     }
 
     /// Finds the part of the file that corresponds to a separate file of other runs.
@@ -652,17 +661,8 @@ impl Member {
                 )),
                 (0, 0),
             ),
-            At::Rows(row) => {
-                let text = self.text(&listing, row, patience)?;
-                end = text.len();
-                let whole = Span {
-                    offset: 0,
-                    len: end,
-                };
-                (text.part(whole), (0, 0))
-            }
-            At::Section(section) => {
-                let text = self.section(opened, section, patience)?;
+            At::Made(made) => {
+                let text = self.made(opened, &listing, made, patience)?;
                 end = text.len();
                 let whole = Span {
                     offset: 0,
@@ -722,18 +722,8 @@ impl Member {
                 offset: 0,
                 len: pieces.len(),
             },
-            At::Rows(row) => {
-                let text = self.text(&listing, *row, patience)?;
-                let whole = Span {
-                    offset: 0,
-                    len: text.len(),
-                };
-                let span = span.unwrap_or(whole);
-                check_within(span, whole, max)?;
-                return Ok((text.part(span), span.len));
-            }
-            At::Section(section) => {
-                let text = self.section(opened, *section, patience)?;
+            At::Made(made) => {
+                let text = self.made(opened, &listing, *made, patience)?;
                 let whole = Span {
                     offset: 0,
                     len: text.len(),
@@ -757,7 +747,8 @@ impl Member {
                 Unpacked::of(opened.into_file()?, listing.stamp, entry, patience)?.part(span)
             }
             At::Apart(pieces) => Box::new(pieces.read(opened, span)),
-            At::Rows(_) | At::Section(_) => Box::new(io::empty()),
+            // Returned above.
+            At::Made(_) => Box::new(io::empty()),
         };
         Ok((input, span.len))
     }
@@ -784,7 +775,7 @@ fn check_within(span: Span, whole: Span, max: u64) -> io::Result<()> {
 /// Closes a document whose runs are omitted.
 const CLOSING: &[u8] = b"]}";
 
-fn stamp_of(listing: &Listing, at: &At) -> Stamp {
+fn stamp_of(listing: &Listing, at: &At, place: impl FnOnce() -> u64) -> Stamp {
     let stamp = match at {
         At::Bytes(span, _) => listing
             .stamp
@@ -809,9 +800,7 @@ fn stamp_of(listing: &Listing, at: &At) -> Stamp {
             span.offset.saturating_add(span.len),
         ),
         At::Apart(pieces) => pieces.stamp(),
-        // Only the member knows its place.
-        At::Rows(row) => Stamp::of_rows(0, row.version),
-        At::Section(section) => Stamp::of_rows(0, section.print),
+        At::Made(made) => Stamp::of_rows(place(), made.version()),
     };
     with_fault(listing, stamp)
 }
@@ -843,7 +832,9 @@ fn before(file: &impl ReadAt, len: u64) -> io::Result<Vec<u8>> {
 fn in_rows(place: &store::Place, rows: &'static Rows, stamp: Stamp) -> io::Result<Listing> {
     let ((runs, fault, beyond), seen) = store::list(place, rows, most(stamp.size))?;
     let fault = with_too_many(fault, runs.len(), beyond);
-    let runs = runs.into_iter().map(|(name, row)| (name, At::Rows(row)));
+    let runs = runs
+        .into_iter()
+        .map(|(name, row)| (name, At::Made(Made::Rows(row))));
     Ok(Listing {
         stamp,
         settled: stamp.is_settled(),
@@ -984,7 +975,7 @@ fn in_sections(
         if named.runs.len() >= most(size) {
             beyond += 1;
         } else {
-            named.add(name, At::Section(section));
+            named.add(name, At::Made(Made::Section(section)));
         }
     })?;
     let fault = with_too_many(None, named.runs.len(), beyond);
