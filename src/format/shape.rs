@@ -142,8 +142,9 @@ pub struct Sections {
 
 /// Makes a JSON document from the lines of a section.
 pub trait Rewrite: std::fmt::Debug + Send {
-    /// Takes the next line, and adds to `out` what is complete.
-    fn line(&mut self, line: &str, out: &mut Vec<u8>);
+    /// Takes the next line, and adds to `out` what is complete. `is_cut` if the line was too long to
+    /// read as a whole.
+    fn line(&mut self, line: &str, is_cut: bool, out: &mut Vec<u8>);
 
     /// Adds the rest of the document.
     fn end(&mut self, out: &mut Vec<u8>);
@@ -170,12 +171,12 @@ pub struct Rows {
     pub parent: &'static str,
     /// The records.
     pub messages: Table,
-    /// Further rows of a message, if they are in a table of their own.
+    /// The table with the parts of messages, if they aren't in the message itself.
     pub parts: Option<Table>,
     /// Further rows of a run.
     pub beside: Option<Table>,
-    /// Returns whether a part is left out: one that tells nothing and may change unnoticed. Takes
-    /// its JSON.
+    /// Returns whether a part is left out, because it has no facts and no mark shows its changes.
+    /// Takes its JSON.
     pub leaves_out: fn(&str) -> bool,
 }
 
@@ -186,7 +187,7 @@ pub struct Table {
     pub name: &'static str,
     /// Its name in the document.
     pub key: &'static str,
-    /// The column that names the row to which its rows belong. Empty for rows of their own.
+    /// The column with the id of the row that its rows belong to. Empty if they belong to none.
     pub of: &'static str,
     /// The columns by which its rows are sorted.
     pub order: &'static [&'static str],

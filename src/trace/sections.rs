@@ -106,6 +106,7 @@ pub(super) fn document(
         at: span.offset,
         end: span.offset.saturating_add(span.len),
         line: Vec::new(),
+        is_cut: false,
         rewrite: (sections.rewrite)(),
         ready: Vec::new(),
         taken: 0,
@@ -117,8 +118,9 @@ struct Rewritten<C> {
     file: C,
     at: u64,
     end: u64,
-    /// The beginning of a line whose end hasn't been read.
+    /// The beginning of a line whose end hasn't been read, and whether it's too long to keep.
     line: Vec<u8>,
+    is_cut: bool,
     rewrite: Box<dyn Rewrite>,
     /// The part of the document that was made, and how much of it was read.
     ready: Vec<u8>,
@@ -139,6 +141,7 @@ impl<C: ReadAt> Rewritten<C> {
         for part in bytes.split_inclusive(|byte| *byte == b'\n') {
             let text = part.strip_suffix(b"\n").unwrap_or(part);
             let room = MAX_LINE_BYTES - self.line.len();
+            self.is_cut |= text.len() > room;
             let text = text.get(..room.min(text.len())).unwrap_or_default();
             self.line.extend_from_slice(text);
             if part.ends_with(b"\n") {
@@ -157,8 +160,9 @@ impl<C: ReadAt> Rewritten<C> {
 
     fn end_line(&mut self) {
         let line = self.line.strip_suffix(b"\r").unwrap_or(&self.line);
+        let is_cut = std::mem::take(&mut self.is_cut);
         self.rewrite
-            .line(&String::from_utf8_lossy(line), &mut self.ready);
+            .line(&String::from_utf8_lossy(line), is_cut, &mut self.ready);
         self.line.clear();
     }
 }

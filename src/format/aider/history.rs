@@ -67,12 +67,28 @@ pub(super) struct History {
     is_unmarked: bool,
     is_marked: bool,
     has_records: bool,
-    /// Whether the record so far lacks lines.
+    /// Whether the record so far has no room for further lines, and whether it lacks something.
+    is_full: bool,
     is_cut: bool,
 }
 
 impl Rewrite for History {
-    fn line(&mut self, line: &str, out: &mut Vec<u8>) {
+    fn line(&mut self, line: &str, is_cut: bool, out: &mut Vec<u8>) {
+        self.take(line, out);
+        self.is_cut |= is_cut && self.open.is_some();
+    }
+
+    fn end(&mut self, out: &mut Vec<u8>) {
+        self.close(out);
+        if !self.has_records {
+            out.extend_from_slice(b"{\"records\":[");
+        }
+        out.extend_from_slice(b"]}");
+    }
+}
+
+impl History {
+    fn take(&mut self, line: &str, out: &mut Vec<u8>) {
         if !self.has_records
             && self.open.is_none()
             && let Some(time) = started(line.as_bytes())
@@ -113,16 +129,6 @@ impl Rewrite for History {
         }
     }
 
-    fn end(&mut self, out: &mut Vec<u8>) {
-        self.close(out);
-        if !self.has_records {
-            out.extend_from_slice(b"{\"records\":[");
-        }
-        out.extend_from_slice(b"]}");
-    }
-}
-
-impl History {
     /// Adds a line to the record of `who`, or to a new one.
     fn add(&mut self, who: Who, line: &str, may_continue: bool, out: &mut Vec<u8>) {
         let continues = may_continue && self.open.as_ref().is_some_and(|(open, _)| *open == who);
@@ -135,8 +141,9 @@ impl History {
             self.open = Some((who, String::new()));
         }
         if let Some((_, text)) = &mut self.open {
-            self.is_cut |= text.len() + line.len() >= MAX_RECORD_BYTES;
-            if !self.is_cut {
+            self.is_full |= text.len() + line.len() >= MAX_RECORD_BYTES;
+            self.is_cut |= self.is_full;
+            if !self.is_full {
                 text.push_str(line);
                 text.push('\n');
             }
@@ -148,6 +155,7 @@ impl History {
             return;
         };
         let words = quoted(text.trim_end());
+        self.is_full = false;
         let cut = match std::mem::take(&mut self.is_cut) {
             true => ",\"cut\":true",
             false => "",
@@ -178,7 +186,8 @@ mod tests {
     /// Returns the document of these lines: who wrote what.
     fn records(text: &str) -> Vec<String> {
         let (mut history, mut out) = (History::default(), Vec::new());
-        text.lines().for_each(|line| history.line(line, &mut out));
+        text.lines()
+            .for_each(|line| history.line(line, false, &mut out));
         history.end(&mut out);
         let out = String::from_utf8(out).unwrap();
         let document = Json::parse(&out).unwrap();
@@ -235,13 +244,21 @@ mod tests {
         let (mut history, mut out) = (History::default(), Vec::new());
         let long = "x".repeat(MAX_RECORD_BYTES);
         for line in ["a", &long, "b", "> c  "] {
-            history.line(line, &mut out);
+            history.line(line, false, &mut out);
         }
         history.end(&mut out);
         let out = String::from_utf8(out).unwrap();
         let first = r#"{"role":"assistant","content":"a","cut":true}"#;
         assert!(out.contains(first), "{out}");
         assert!(out.contains(r#"{"role":"aider","content":"c"}"#), "{out}");
+        let (mut history, mut out) = (History::default(), Vec::new());
+        for (line, is_cut) in [("a", false), ("b", true), ("c", false)] {
+            history.line(line, is_cut, &mut out);
+        }
+        history.end(&mut out);
+        let out = String::from_utf8(out).unwrap();
+        let whole = r#"{"role":"assistant","content":"a\nb\nc","cut":true}"#;
+        assert!(out.contains(whole), "{out}");
     }
 
     #[test]

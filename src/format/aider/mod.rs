@@ -216,7 +216,7 @@ impl Session {
             .or(self.end.take());
     }
 
-    /// Returns whether nothing is left to interrupt.
+    /// Returns whether the turn has ended, so that an interruption has no effect.
     fn is_over(&self) -> bool {
         self.is_answered && self.end.is_some() || self.conversation.turns() == 0
     }
@@ -244,7 +244,7 @@ fn part_of(record: &str, step: Option<&Part>) -> Part {
     }
 }
 
-/// Returns what the program says of a step: its tokens, or what became of its edits.
+/// Returns the part of a step that is in a message of the program: tokens, or results of edits.
 fn told(words: &str, step: &Part) -> Part {
     let first = words.lines().next().unwrap_or_default();
     let mut part = Part::default();
