@@ -45,7 +45,7 @@ pub(super) fn manifest(name: &str) -> Option<String> {
     Some(format!("{}.json", name.strip_suffix(".messages.json")?))
 }
 
-/// What a status of `cancelled` leaves open.
+/// The possible causes of the status `cancelled`.
 const CAUSES: &str = "Cline records an interruption by the user, its own stop after equal failing calls, \
                       and its limit of mistakes in the same way";
 
@@ -349,7 +349,7 @@ fn answer_of(result: &Block<'_>) -> (Answer, String) {
         .filter_map(|item| filled(item.result).or_else(|| filled(item.text)))
         .collect();
     let said = said.join("\n");
-    // A plain text says nothing about success.
+    // A plain text doesn't record success.
     let status = if errors.iter().any(|error| error.ends_with(ABORTED)) {
         Some("cancelled")
     } else if items.iter().any(is_bad) {

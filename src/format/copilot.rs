@@ -413,7 +413,7 @@ impl Session {
         let tokens = models
             .filter_map(|(_, model)| tokens(&Usage::of(member(model, "usage")?)).sum())
             .reduce(u64::saturating_add);
-        // A resumed session goes on after them.
+        // More steps follow if the session is resumed.
         draft.totals();
         let run = draft.run();
         run.total = tokens.map(|tokens| Total {
@@ -548,7 +548,7 @@ fn result_of(data: &Data<'_>, project: Option<&str>) -> Part {
     let message = data
         .error
         .and_then(|error| filled(member(error, "message")));
-    // The flag of a command says whether it could be run.
+    // The flag is true for each command that could be started.
     let failed = data.success == Some("false") || exit.is_some_and(|exit| exit != 0);
     let code = data.error.and_then(|error| text(member(error, "code")));
     let status = match data.success {

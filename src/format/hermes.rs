@@ -104,8 +104,8 @@ static ROWS: Rows = Rows {
         "rewind_count",
     ],
     marks: &[
-        // An index has these columns. A row that is replaced by a summary is no longer active. Most
-        // sessions have no time of their own but that of their start.
+        // An index has these columns. A row that is replaced by a summary is no longer active. The
+        // only time of most sessions is their start.
         Mark {
             table: "messages",
             query: "SELECT session_id, max(id), count(*), sum(active), max(timestamp) FROM messages \
@@ -281,7 +281,7 @@ impl Session {
         });
         let run = draft.run();
         run.run_id = short(row.id);
-        // A session that isn't a sub-agent's goes on from one whose context was full.
+        // If it's no sub-agent, it continues a session whose context was full.
         if self.is_child {
             run.parent = short(row.parent);
         } else {
@@ -344,7 +344,7 @@ impl Session {
         }
     }
 
-    /// Handles a prompt, or what the program writes in its place.
+    /// Handles a prompt, or a message that the program sends like one.
     fn user(&mut self, message: &Message<'_>, mark: EventDraft<'_>, draft: &mut Draft<'_>) {
         let words = text(message.content).unwrap_or_default();
         if words.starts_with(AT_LIMIT) {

@@ -554,7 +554,7 @@ impl Member {
         }
     }
 
-    /// Returns a hash of the run's place in a database or a text.
+    /// Returns a hash of the path of the file and the name of the run.
     fn place_in_rows(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
         (self.holder.path(), &self.name).hash(&mut hasher);
