@@ -196,36 +196,38 @@ fn a_question_under_way_says_how_far_it_is_and_can_be_ended() {
     let board = Board::serve(dir.path());
     board.until_read();
     let query = "sweep=max_steps&values=1..400/50";
-    let asked = board.json(&format!("/api/whatif?{query}"));
-    assert_eq!(
-        (&asked["state"], &asked["total"]),
-        (&"running".into(), &60.into()),
-        "{asked}"
-    );
-    assert_eq!(
-        (&asked["limits"], &asked["runs"]),
-        (&Value::Null, &Value::Null)
-    );
-    let page = Html::parse_document(board.get(&format!("/whatif?{query}")).text());
-    assert_eq!(
-        texts(&page, "#answer [role=status]"),
-        ["Evaluating max_steps at 50 limits on 60 runs."]
-    );
-    let cancel = hrefs(&page, "#cancel").remove(0);
-    // Pages don't have to wait.
-    assert_eq!(board.get("/").status, 200);
-
-    let ended = Html::parse_document(board.get(&cancel).text());
-    let ended = until("it has ended", || {
-        let answer = board.json(&format!("/api/whatif?{query}"));
-        (answer["state"] != "running").then_some((answer, &ended))
+    let mut path = format!("/api/whatif?{query}");
+    // On a busy machine, the answer may be there before the next request. It's then asked for again.
+    let ended = until("a question is cancelled", || {
+        let asked = board.json(&path);
+        if asked["state"] == "running" {
+            assert_eq!(asked["total"], 60, "{asked}");
+            assert_eq!(
+                (&asked["limits"], &asked["runs"]),
+                (&Value::Null, &Value::Null)
+            );
+        }
+        path = format!("/api/whatif?{query}&again={}", asked["number"]);
+        let page = Html::parse_document(board.get(&format!("/whatif?{query}")).text());
+        let cancel = hrefs(&page, "#cancel").pop()?;
+        assert_eq!(
+            texts(&page, "#answer [role=status]"),
+            ["Evaluating max_steps at 50 limits on 60 runs."]
+        );
+        // Pages don't have to wait.
+        assert_eq!(board.get("/").status, 200);
+        board.get(&cancel);
+        let ended = until("it has ended", || {
+            let answer = board.json(&format!("/api/whatif?{query}"));
+            (answer["state"] != "running").then_some(answer)
+        });
+        (ended["state"] == "cancelled").then_some(ended)
     });
-    assert_eq!(ended.0["state"], "cancelled", "{}", ended.0);
     assert_eq!(
-        ended.0["runs"]["asked"], ended.0["done"],
+        ended["runs"]["asked"], ended["done"],
         "its sums cover the requested runs"
     );
-    assert!(ended.0["done"].as_u64() < Some(60));
+    assert!(ended["done"].as_u64() < Some(60));
 }
 
 #[test]
