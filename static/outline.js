@@ -70,10 +70,6 @@ function count() {
 }
 
 if (outline()) {
-  // The end of a live run stays in view if it was.
-  document.addEventListener("htmx:after:swap", ({ detail: { ctx } }) => {
-    if (ctx.sourceElement?.id === "pulse" && place.isAtEnd) setTimeout(go, 0, "end");
-  });
   document.addEventListener("transcript:at", ({ detail }) => {
     const isOther = detail.held !== place.held;
     place = detail;

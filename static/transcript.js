@@ -11,7 +11,7 @@ const bar = document.getElementById("trbar");
 const edge = () => parseFloat(getComputedStyle(bar).top) + bar.offsetHeight; // where the steps begin in the window
 const top = (n) => document.getElementById(`t${n}`)?.getBoundingClientRect().top;
 let busy, asked, isOld; // the request in progress, the step in the middle of the window at the last one, and whether its response lacks the newest steps
-let aim, before = new Map(); // the step moved to, until the user scrolls (it may not come to the top); where each step was
+let aim, before = new Map(), wasAtEnd; // the step moved to, until the user scrolls; before the last swap, where each step was and whether the end was in view
 
 const idle = async () => { while (busy) await busy; };
 const isAtBottom = () => scrollY > 0 && innerHeight + scrollY > document.documentElement.scrollHeight - 40;
@@ -21,14 +21,14 @@ const toEnd = () => scrollTo({ top: document.documentElement.scrollHeight, behav
 const current = (y = edge() + 4) => steps().find((step) => step.getBoundingClientRect().bottom > y) ?? steps().at(-1);
 const middle = () => Number(current((edge() + innerHeight) / 2).dataset.n);
 
-/** After a change: sizes the gaps as if the other steps were like those on the page, and puts step `n` at `place`. */
-function settle(n, place) {
-  const [all, wasAtBottom] = [steps(), isAtBottom()];
+/** After a change: sizes the gaps as if the other steps were like those on the page. Keeps the end in view, or puts step `n` at `place`. */
+function settle(isAtEnd, n, place) {
+  const all = steps();
   const height = all.length ? (all.at(-1).getBoundingClientRect().bottom - all[0].getBoundingClientRect().top) / all.length : 0;
   document.getElementById("gap-above").setAttribute("height", Math.round(height * number("first")));
   document.getElementById("gap-below").setAttribute("height", Math.round(height * (number("total") - number("end"))));
-  if (place !== undefined && top(n) !== undefined) scrollBy({ top: top(n) - place, behavior: "instant" });
-  else if (wasAtBottom) toEnd(); // the gap below has another height now
+  if (isAtEnd) toEnd(); // new steps and gaps have other heights
+  else if (place !== undefined && top(n) !== undefined) scrollBy({ top: top(n) - place, behavior: "instant" });
   tell();
 }
 
@@ -37,10 +37,10 @@ async function load(n, isAgain) {
   const [from, had, find] = [scrollY, held(), document.getElementById("found")?.dataset.text ?? ""];
   const url = `${location.pathname.replace(/\/$/, "")}/transcript/part?${new URLSearchParams({ around: n, find })}`;
   const request = htmx.ajax("GET", url, { source: "#outline", target: "#transcript", swap: "outerMorph" });
-  await (busy = Promise.resolve(request).catch(() => {}).finally(() => (busy = undefined)));
+  await (busy = Promise.resolve(request).catch(() => (wasAtEnd = false)).finally(() => (busy = undefined)));
   if (isOld && !isAgain) return load(n, true);
   const isMoved = scrollY !== from; // the user has scrolled on
-  settle(n, before.get(n) ?? (isMoved ? undefined : edge()));
+  settle(wasAtEnd, n, before.get(n) ?? (isMoved ? undefined : edge()));
   if (isMoved || held() !== had) requestAnimationFrame(check);
 }
 
@@ -75,12 +75,12 @@ const state = () => ({ at: aim ?? Number(current()?.dataset.n ?? 0), total: numb
 const tell = () => document.dispatchEvent(new CustomEvent("transcript:at", { detail: state() }));
 
 if (box()) {
-  addEventListener("scroll", () => (tell(), check()), { passive: true }), addEventListener("resize", () => settle());
+  addEventListener("scroll", () => (tell(), check()), { passive: true }), addEventListener("resize", () => settle(isAtBottom()));
   for (const hand of ["wheel", "pointerdown", "touchmove", "keydown"]) addEventListener(hand, () => (aim = undefined), { capture: true, passive: true });
   document.addEventListener("transcript:go", ({ detail }) => (detail === "end" ? toEnd() : go(detail)));
   document.addEventListener("transcript:reload", ({ detail }) => idle().then(() => current() && load(middle())).then(() => detail()));
   document.addEventListener("htmx:before:swap", (event) => {
-    before = new Map(steps().map((step) => [Number(step.dataset.n), step.getBoundingClientRect().top]));
+    [before, wasAtEnd] = [new Map(steps().map((step) => [Number(step.dataset.n), step.getBoundingClientRect().top])), isAtBottom()];
     const { ctx } = event.detail;
     isOld = !isOld && ctx.sourceElement?.id === "outline" && Number(/data-total="(\d+)"/.exec(ctx.text)?.[1]) < news();
     if (isOld) event.preventDefault();
@@ -89,10 +89,10 @@ if (box()) {
     if (ctx.sourceElement?.id !== "pulse") return;
     box().dataset.total = news();
     const n = [...before.keys()].find((n) => before.get(n) >= edge() - 4 && top(n) !== undefined);
-    settle(n, before.get(n)), check();
+    settle(wasAtEnd, n, before.get(n)), check();
   });
   const target = /^#t\d+$/.test(location.hash) && document.querySelector(location.hash);
-  settle();
+  settle(false);
   if (!target && number("first") && number("end") === number("total")) toEnd();
   else if (target || number("first")) scrollBy({ top: (target || steps()[0] || box()).getBoundingClientRect().top - edge(), behavior: "instant" });
   requestAnimationFrame(check);
