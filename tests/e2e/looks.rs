@@ -220,6 +220,36 @@ fn the_console_is_silent() {
 }
 
 #[test]
+fn nothing_in_the_sessions_of_any_tool_runs_or_hides() {
+    use crate::hostile::{GLOBAL, write_sessions};
+    let site = Site::with(&[]);
+    let tools = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("sample_runs/tools");
+    write_sessions(&tools, &site.path("tools"));
+    let firsts = until("a run of each tool is known", || {
+        let mut firsts = std::collections::BTreeMap::new();
+        for run in site.board.json("/api/runs?limit=500")["runs"].as_array()? {
+            let key = run["key"].as_str()?;
+            let tool = key.split('/').find(|part| tools.join(part).is_dir())?;
+            firsts
+                .entry(tool.to_owned())
+                .or_insert_with(|| key.to_owned());
+        }
+        // Sessions that are there twice count once.
+        (firsts.len() > 25 && site.board.json("/healthz")["indexing"] == 0).then_some(firsts)
+    });
+    let page = Page::open();
+    for (tool, key) in firsts {
+        let key: String = key.bytes().map(|byte| format!("%{byte:02X}")).collect();
+        page.goto(&site.url(&format!("/runs/{key}?tab=transcript")));
+        page.wait("document.readyState === 'complete' && !document.querySelector('#poll[hx-get]')");
+        let global = page.eval(&format!("typeof window.{GLOBAL}"));
+        assert_eq!(global, json!("undefined"), "{tool}");
+        assert_eq!(page.unseen(), json!([]), "{tool}");
+        assert_eq!(page.complaints(), Vec::<String>::new(), "{tool}");
+    }
+}
+
+#[test]
 fn nothing_in_a_hostile_run_runs_or_hides() {
     use crate::hostile::{DIRECTORY, GLOBAL, Manner, write};
     let site = Site::with(&[]);

@@ -10,10 +10,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use scraper::Html;
+use serde_json::Value;
 
 use crate::board::{BINARY, Board};
 use crate::disk::{corpus, walk};
-use crate::hostile::{DIRECTORY, Manner, write};
+use crate::hostile::{DIRECTORY, Manner, write, write_sessions};
 use crate::http::Response;
 use crate::pages::{check_page, links};
 use crate::soak::times;
@@ -279,56 +280,57 @@ fn crawl(board: &Board) -> (BTreeSet<String>, usize) {
     let mut visited = 0;
     let mut wrong = BTreeSet::new();
     while let Some(path) = open.pop_front().filter(|_| visited < MAX_PAGES) {
-        let response = board.get(&path);
         visited += 1;
-        check_head(&path, &response);
-        assert!(response.status < 500, "{path}: {}", response.status);
-        let kind = response.header("content-type");
-        if kind.starts_with("text/csv") {
-            check_csv(&path, response.text());
-        } else if kind.starts_with("application/json")
-            || kind.starts_with("application/problem+json")
-        {
-            assert!(response.json().is_object(), "{path}");
-        } else if kind.starts_with("text/html") {
-            let saved = response
-                .header("content-disposition")
-                .starts_with("attachment");
-            let page = match response.text().starts_with("<!doctype html>") && !saved {
-                true => check_page(&path, &response),
-                false => Html::parse_document(response.text()),
-            };
-            wrong.extend(
-                obeyed_on(&page)
-                    .into_iter()
-                    .map(|place| format!("{}: {place}", shape(&path))),
-            );
-            if !saved {
-                check_addresses(&path, &page);
-            }
-            sorts.extend(elements(&page));
-            // Menus are in <noscript> until a script builds them.
-            let menus = Html::parse_document(&response.text().replace("<noscript>", ""));
-            wrong.extend(
-                obeyed_on(&menus)
-                    .into_iter()
-                    .map(|place| format!("{}: {place}", shape(&path))),
-            );
-            if !saved {
-                check_addresses(&path, &menus);
-            }
-            sorts.extend(elements(&menus));
-            for link in links(&page).into_iter().chain(links(&menus)) {
-                let seen = shapes.entry(shape(&link)).or_default();
-                *seen += 1;
-                if *seen <= each && known.insert(link.clone()) {
-                    open.push_back(link);
-                }
+        for link in check(board, &path, &mut sorts, &mut wrong) {
+            let seen = shapes.entry(shape(&link)).or_default();
+            *seen += 1;
+            if *seen <= each && known.insert(link.clone()) {
+                open.push_back(link);
             }
         }
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
     (sorts, visited)
+}
+
+/// Checks a response. Adds the kinds of elements on a page to `sorts`, and places with characters that aren't only shown to
+/// `wrong`. Returns its links.
+fn check(
+    board: &Board,
+    path: &str,
+    sorts: &mut BTreeSet<String>,
+    wrong: &mut BTreeSet<String>,
+) -> Vec<String> {
+    let response = board.get(path);
+    check_head(path, &response);
+    assert!(response.status < 500, "{path}: {}", response.status);
+    let kind = response.header("content-type");
+    if kind.starts_with("text/csv") {
+        check_csv(path, response.text());
+    } else if kind.starts_with("application/json") || kind.starts_with("application/problem+json") {
+        assert!(response.json().is_object(), "{path}");
+    }
+    if !kind.starts_with("text/html") {
+        return Vec::new();
+    }
+    let saved = response
+        .header("content-disposition")
+        .starts_with("attachment");
+    let page = match response.text().starts_with("<!doctype html>") && !saved {
+        true => check_page(path, &response),
+        false => Html::parse_document(response.text()),
+    };
+    // Menus are in <noscript> until a script builds them.
+    let menus = Html::parse_document(&response.text().replace("<noscript>", ""));
+    for page in [&page, &menus] {
+        let places = obeyed_on(page).into_iter();
+        wrong.extend(places.map(|place| format!("{}: {place}", shape(path))));
+        if !saved {
+            check_addresses(path, page);
+        }
+        sorts.extend(elements(page));
+    }
+    links(&page).into_iter().chain(links(&menus)).collect()
 }
 
 /// The State tab of a key that changed more than once, which links its changes. Few runs have one,
@@ -396,7 +398,11 @@ fn hostile_texts_make_no_element_that_harmless_ones_do_not() {
 
 #[test]
 fn what_is_no_trace_any_more_is_text_too() {
-    let sorts = pages_of(Manner::Instead);
+    nothing_is_injected(&pages_of(Manner::Instead));
+}
+
+#[track_caller]
+fn nothing_is_injected(sorts: &BTreeSet<String>) {
     for tag in [
         "svg onload",
         "img onerror src",
@@ -411,6 +417,48 @@ fn what_is_no_trace_any_more_is_text_too() {
             "{tag}: {sorts:?}"
         );
     }
+}
+
+#[test]
+fn texts_in_the_sessions_of_every_tool_stay_texts() {
+    let dir = tempfile::tempdir().unwrap();
+    let tools = Path::new(env!("CARGO_MANIFEST_DIR")).join("sample_runs/tools");
+    write_sessions(&tools, dir.path());
+    let steps = |board: &Board| -> BTreeMap<String, Value> {
+        board.until_read();
+        let runs = board.json("/api/runs?limit=500")["runs"].take();
+        let runs = runs.as_array().expect("a list of runs").iter();
+        runs.map(|run| {
+            (
+                run["key"].as_str().unwrap().to_owned(),
+                run["steps"].clone(),
+            )
+        })
+        .collect()
+    };
+    let board = Board::serve(dir.path());
+    let known = steps(&board);
+    let plain = steps(&Board::serve(&tools));
+    // A log that is there twice counts once, unless only one of them has other texts.
+    let both = plain.iter().filter(|(key, _)| known.contains_key(*key));
+    for (key, steps) in both {
+        assert_eq!(
+            &known[key], steps,
+            "{key}: the texts don't decide what is a step"
+        );
+    }
+    assert!(known.len() >= plain.len());
+    assert!(known.len() > 60, "{}", known.len());
+    let (mut sorts, mut wrong) = Default::default();
+    for key in known.keys() {
+        let page = format!("/runs/{}", encoded(key));
+        for rest in ["", "?tab=transcript", "?tab=issues", "/export.html"] {
+            check(&board, &format!("{page}{rest}"), &mut sorts, &mut wrong);
+        }
+        check(&board, &format!("/api{page}/steps"), &mut sorts, &mut wrong);
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+    nothing_is_injected(&sorts);
 }
 
 #[test]

@@ -143,3 +143,127 @@ impl Maker {
         }
     }
 }
+
+/// Keys of sessions whose values are shown and have any text.
+const SHOWN: &[&str] = &[
+    "branch",
+    "cwd",
+    "directory",
+    "gitBranch",
+    "git_branch",
+    "model",
+    "modelID",
+    "modelId",
+    "title",
+];
+
+/// Texts of a program by which a reader recognizes a record.
+const KEPT: &[&str] = &[
+    "The following tool was executed by the user",
+    "Don't re-send them.  ",
+];
+
+/// Writes a copy of the sessions below `from` to `to`, with hostile text after each text that people or models wrote. Names
+/// that decide what a record is don't contain spaces, and stay.
+pub(crate) fn write_sessions(from: &Path, to: &Path) {
+    crate::disk::copy(from, to);
+    let mut maker = Maker {
+        manner: Manner::Beside,
+        next: 0,
+    };
+    for path in crate::disk::walk(to) {
+        let Ok(bytes) = fs::read(&path) else {
+            continue; // A directory.
+        };
+        if bytes.starts_with(b"SQLite format 3") {
+            maker.database(&path);
+        } else if let Ok(text) = String::from_utf8(bytes) {
+            fs::write(&path, maker.session(&text)).expect("a session can be written");
+        }
+    }
+}
+
+impl Maker {
+    /// Transforms a JSON document, lines of JSON, or other text.
+    fn session(&mut self, text: &str) -> String {
+        if let Ok(value) = serde_json::from_str(text) {
+            return self.record(value);
+        }
+        let lines = text
+            .split('\n')
+            .map(|line| match serde_json::from_str(line) {
+                Ok(value) => self.record(value),
+                Err(_) if KEPT.contains(&line) => line.to_owned(),
+                // A line of Aider's history. Two spaces end the lines of a prompt, and other signs are Aider's.
+                Err(_) if line.starts_with("#### ") || line.starts_with(char::is_alphabetic) => {
+                    let payload = self.payload().replace(['\n', '\r'], " ");
+                    let words = line.trim_end();
+                    format!("{words} {payload}{}", &line[words.len()..])
+                }
+                Err(_) => line.to_owned(),
+            });
+        lines.collect::<Vec<_>>().join("\n")
+    }
+
+    fn record(&mut self, value: Value) -> String {
+        let record = self.words("", value).to_string();
+        record.replace("@@half of a pair@@", "\\ud83d")
+    }
+
+    fn words(&mut self, key: &str, value: Value) -> Value {
+        match value {
+            Value::String(text) if key == "id" || KEPT.contains(&text.as_str()) => text.into(),
+            // Arguments and databases contain JSON as text.
+            Value::String(text) if text.starts_with(['{', '[']) => {
+                match serde_json::from_str(&text) {
+                    Ok(inner) => self.words(key, inner).to_string().into(),
+                    Err(_) => format!("{text} {}", self.payload()).into(),
+                }
+            }
+            Value::String(text) if SHOWN.contains(&key) || text.contains([' ', '\n']) => {
+                format!("{text} {}", self.payload()).into()
+            }
+            Value::Array(items) => items
+                .into_iter()
+                .map(|item| self.words(key, item))
+                .collect(),
+            Value::Object(members) => {
+                let members = members
+                    .into_iter()
+                    .map(|(key, value)| (key.clone(), self.words(&key, value)));
+                members.collect::<Map<_, _>>().into()
+            }
+            other => other,
+        }
+    }
+
+    /// Transforms each text of a database.
+    fn database(&mut self, path: &Path) {
+        let db = rusqlite::Connection::open(path).expect("a database");
+        let names = |query: &str| -> Vec<String> {
+            let mut rows = db.prepare(query).expect("a query");
+            let rows = rows.query_map([], |row| row.get(0)).expect("names");
+            rows.map(|name| name.expect("a name")).collect()
+        };
+        for table in names("SELECT name FROM sqlite_schema WHERE type = 'table'") {
+            for column in names(&format!("SELECT name FROM pragma_table_info('{table}')")) {
+                let query = format!(
+                    "SELECT rowid, \"{column}\" FROM \"{table}\" WHERE typeof(\"{column}\") = 'text'"
+                );
+                let mut rows = db.prepare(&query).expect("a query");
+                let texts: Vec<(i64, String)> = rows
+                    .query_map([], |row| Ok((row.get(0)?, row.get(1)?)))
+                    .expect("texts")
+                    .map(|row| row.expect("a text"))
+                    .collect();
+                for (id, text) in texts {
+                    let Value::String(text) = self.words(&column, Value::String(text)) else {
+                        continue;
+                    };
+                    let update = format!("UPDATE \"{table}\" SET \"{column}\" = ? WHERE rowid = ?");
+                    db.execute(&update, (text, id)).expect("an update");
+                }
+            }
+        }
+    }
+}
