@@ -17,5 +17,5 @@ pub use index::{first_difference, follow, meaning, read_at_once};
 pub use llm::{agent_file, chat_wire};
 pub use model::{lines, manifest, redact};
 pub use text::model_text;
-pub use tools::tools;
+pub use tools::{stores, tools};
 pub use trace::{state, tail};

@@ -9,7 +9,7 @@ use std::time::Duration;
 use tempfile::TempDir;
 use trace_board::format::step_head;
 use trace_board::model::{Fate, Index, StepHead, TraceFile};
-use trace_board::trace::{RunDir, RunReader};
+use trace_board::trace::{RootScanner, RunDir, RunReader, read_index};
 
 use super::index::{first_difference, follow};
 
@@ -20,6 +20,13 @@ const NAMES: [&str; 5] = [
     "a.json",
     "a.traj",
     "a.traj.json",
+];
+/// File names that are recognized as files of several runs.
+const STORES: [&str; 4] = [
+    "opencode.db",
+    "kilo.db",
+    "state.db",
+    ".aider.chat.history.md",
 ];
 /// More pieces slow a run down and find nothing new.
 const MAX_PIECES: usize = 32;
@@ -53,6 +60,31 @@ pub fn tools(data: &[u8]) {
         1 + usize::from(*pieces) % MAX_PIECES,
         &whole,
     );
+}
+
+/// A file with several runs. The first byte picks its name, the second the number of KiB that are the file. The rest is its
+/// log.
+pub fn stores(data: &[u8]) {
+    let [name, kib, content @ ..] = data else {
+        return;
+    };
+    let temp = TempDir::new().expect("a temporary directory");
+    let name = STORES[usize::from(*name) % STORES.len()];
+    let (file, log) = content.split_at(content.len().min(usize::from(*kib) << 10));
+    fs::write(temp.path().join(name), file).expect("a temporary file can be written");
+    if !log.is_empty() {
+        fs::write(temp.path().join(format!("{name}-wal")), log)
+            .expect("a temporary file can be written");
+    }
+    for dir in RootScanner::new(temp.path().to_owned())
+        .scan()
+        .runs
+        .values()
+    {
+        let index = read_index(dir);
+        pages(dir, &index);
+        assert_eq!(first_difference(&read_index(dir), &index), None);
+    }
 }
 
 /// Asserts that each listed step can be read and agrees with its index entry.

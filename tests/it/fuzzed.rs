@@ -21,6 +21,7 @@ const TARGETS: &[(&str, Property)] = &[
     ("redact", properties::redact),
     ("rules", properties::rules),
     ("state", properties::state),
+    ("stores", properties::stores),
     ("tail", properties::tail),
     ("tools", properties::tools),
 ];
@@ -130,4 +131,38 @@ fn sessions_of_every_tool_hold_whole_and_spoilt() {
         read += 1;
     }
     assert!(read > 20, "{read} samples");
+}
+
+#[test]
+fn stores_of_every_tool_hold_whole_and_spoilt() {
+    let samples = corpus().join("../../sample_runs/tools");
+    let names = [
+        "opencode.db",
+        "kilo.db",
+        "state.db",
+        ".aider.chat.history.md",
+    ];
+    let mut read = 0;
+    for path in walk(&samples) {
+        let name = path.to_string_lossy().into_owned();
+        let Some(at) = names.iter().position(|store| name.ends_with(store)) else {
+            continue;
+        };
+        let file = fs::read(&path).expect("a sample can be read");
+        let log = fs::read(format!("{name}-wal")).unwrap_or_default();
+        let kib = file.len().div_ceil(1024);
+        let whole = [&[at as u8, kib as u8], &file[..], &log].concat();
+        properties::stores(&whole);
+        for n in 0..times(8, 400) {
+            let mut copy = whole.clone();
+            // Reproducible, with different places and bytes in each copy.
+            for place in 0..=n % 5 {
+                let place = 2 + (n * 7_919 + place * 104_729) % (copy.len() - 2);
+                copy[place] = b"\0\xff\x01\"}:\n>#"[n % 9];
+            }
+            properties::stores(&copy);
+        }
+        read += 1;
+    }
+    assert_eq!(read, names.len());
 }

@@ -11,6 +11,8 @@ use serde_json::Value;
 
 /// The fuzzer mutates longer seeds too slowly to find anything.
 const MAX_BYTES: usize = 4096;
+/// The same for databases, which have pages of 4 KiB.
+const MAX_STORE_BYTES: usize = 65_536;
 /// Maximum number of seeds kept per run and target.
 const EACH: usize = 6;
 
@@ -100,6 +102,19 @@ impl Seeds {
         for entry in fs::read_dir(dir)? {
             let path = entry?.path();
             let name = path.to_string_lossy();
+            // Indexes of these names in the list of the target `stores`.
+            let stores = [
+                "opencode.db",
+                "kilo.db",
+                "state.db",
+                ".aider.chat.history.md",
+            ];
+            if let Some(at) = stores.iter().position(|store| name.ends_with(store)) {
+                let file = fs::read(&path)?;
+                let log = fs::read(format!("{name}-wal")).unwrap_or_default();
+                let (at, kib) = (at as u8, file.len().div_ceil(1024) as u8);
+                self.keep("stores", &[&[at, kib], &file[..], &log].concat())?;
+            }
             // Indexes of these extensions in the target's list of names.
             let ends = [(".traj.json", 4), (".traj", 3), (".json", 2), (".jsonl", 0)];
             let Some((_, at)) = ends
@@ -129,7 +144,11 @@ impl Seeds {
     }
 
     fn keep(&self, target: &str, seed: &[u8]) -> io::Result<()> {
-        if seed.is_empty() || seed.len() > MAX_BYTES {
+        let max = match target {
+            "stores" => MAX_STORE_BYTES,
+            _ => MAX_BYTES,
+        };
+        if seed.is_empty() || seed.len() > max {
             return Ok(());
         }
         let mut hash = DefaultHasher::new();
