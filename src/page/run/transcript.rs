@@ -353,8 +353,9 @@ struct TranscriptStep {
     time: Line,
     /// The duration, if it's at least a second.
     took: Line,
-    /// The system messages before the step, each folded below its first line.
-    system: Vec<(Line, Folded)>,
+    /// The system messages before the step, each folded below its first line, or the link to one that
+    /// is too long.
+    system: Vec<(Line, Result<Folded, Phrase>)>,
     /// The prompts before the step.
     prompts: Vec<Said>,
     /// Compactions and interruptions before the step, and the start of another run in the directory.
@@ -667,17 +668,24 @@ impl<'a> Writer<'a> {
         (said, more)
     }
 
-    /// Formats the system messages before step `n`.
-    fn system(&mut self, n: usize) -> Vec<(Line, Folded)> {
-        let messages = system_before(self.view, n, MAX_SYSTEM).into_iter();
-        let folded = messages.map(|message| {
+    /// Formats the system messages before step `n`. Also returns whether some are left out.
+    fn system(&mut self, n: usize) -> (Vec<(Line, Result<Folded, Phrase>)>, bool) {
+        let mut messages = system_before(self.view, n, MAX_SYSTEM + 1);
+        let has_more = messages.len() > MAX_SYSTEM;
+        messages.truncate(MAX_SYSTEM);
+        let shown = messages.into_iter().map(|message| {
+            let Some(words) = message.words else {
+                let record = self.view.at_event(message.event);
+                let link = Phrase::new().link("Show the record", &record);
+                return ("Too long to show here".into(), Err(link));
+            };
             let links = ValueLinks::below(&href::event(self.view.key(), message.event));
             let own = self.fold.elsewhere(links);
-            let text = self.fold.prose(&message.words, "");
+            let text = self.fold.prose(&words, "");
             self.fold.elsewhere(own);
-            (text.first_line(), text)
+            (text.first_line(), Ok(text))
         });
-        folded.collect()
+        (shown.collect(), has_more)
     }
 
     fn said(&mut self, prompt: &Prompted) -> Said {
@@ -771,6 +779,8 @@ impl<'a> Writer<'a> {
             said.markdown = Some(href::with_query(&base, &query));
         }
         let step_view = step_brief(view, n, StepPlace::List, &mut self.fold)?;
+        let (system, has_more_system) = self.system(n);
+        let more_system = has_more_system.then_some("More system messages are in the events");
         let lap = self.laps.iter().position(|start| *start == n);
         let lap = lap.map(|at| {
             let laps = self.laps.len();
@@ -783,7 +793,7 @@ impl<'a> Writer<'a> {
             .chain(interruption_before(view, n))
             .chain(compactions)
             .chain(model_change(view, n))
-            .chain(more.into_iter().map(str::to_owned))
+            .chain(more.into_iter().chain(more_system).map(str::to_owned))
             .map(Line::from)
             .collect();
         let label = view.label(n);
@@ -835,7 +845,7 @@ impl<'a> Writer<'a> {
                 .map(|ts| view.time_of_day(ts))
                 .unwrap_or_default()
                 .into(),
-            system: self.system(n),
+            system,
             prompts,
             dividers,
             unreadable: step_view.unreadable,

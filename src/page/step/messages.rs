@@ -648,8 +648,8 @@ fn role_of<'v>(message: &'v Json<'_>) -> Option<&'v str> {
 pub(crate) struct SystemMessage {
     /// The event that records it.
     pub event: usize,
-    /// The text.
-    pub words: String,
+    /// The text. `None` if the record is too long to be shown with the steps.
+    pub words: Option<String>,
 }
 
 /// Returns the system messages between the previous reply and step `n`, at most `most`. Supports
@@ -665,17 +665,23 @@ pub(crate) fn system_before(view: &RunView<'_>, n: usize, most: usize) -> Vec<Sy
     let all = view.index.events().range(events.clone()).enumerate();
     let system = all
         .filter(|(_, event)| (event.phase, event.stage) == (phase, stage))
-        .filter(|(_, event)| event.span.len <= MAX_LISTED_BYTES)
         .take(most);
     let read = system.filter_map(|(offset, event)| {
+        let at = events.start + offset;
+        if event.span.len > MAX_LISTED_BYTES {
+            return Some(SystemMessage {
+                event: at,
+                words: None,
+            });
+        }
         let record = view.lines.record(TraceFile::Events, event.span).ok()?;
         let record = with_texts(view, record);
         let json = Json::parse(&record.text)?;
         alone(&json, SYSTEM)?;
         let words = words_in(&json);
         (!words.trim().is_empty()).then_some(SystemMessage {
-            event: events.start + offset,
-            words,
+            event: at,
+            words: Some(words),
         })
     });
     read.collect()

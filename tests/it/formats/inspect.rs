@@ -830,6 +830,30 @@ fn in_order_of_writing(log: &serde_json::Value) -> String {
 }
 
 #[test]
+fn a_system_message_that_is_too_long_is_linked() {
+    let (_temp, path) = graded(&json!({}));
+    let log = fs::read_to_string(&path).expect("a log");
+    let long = "Add numbers. ".repeat(30_000);
+    assert!(log.contains("You add numbers."));
+    fs::write(&path, log.replace("You add numbers.", &long)).expect("written");
+    let board = crate::board::Board::serve(path.parent().expect("its directory"));
+    board.until_read();
+    let page = board.get("/runs/log.json%2Frent_epoch_1?tab=transcript");
+    let page = scraper::Html::parse_document(page.text());
+    let system = "#t0 .sys";
+    assert_eq!(
+        crate::html::texts(&page, system),
+        ["SystemToo long to show here. Show the record"]
+    );
+    let record = crate::html::hrefs(&page, &format!("{system} a")).remove(0);
+    let event = board.get(&record);
+    assert!(
+        event.text().contains("Add numbers. Add numbers."),
+        "{record}"
+    );
+}
+
+#[test]
 fn a_wrong_answer_is_told_with_its_target_and_its_scorer() {
     let (_temp, path) = graded(&json!({
         "target": ["1700", "1,700"],
