@@ -3,8 +3,8 @@
 use std::ffi::OsStr;
 
 use super::{
-    Tool, aider, atif, claude, cline, codex, continue_cli, copilot, gemini, gptme, harbor, inspect,
-    kimi, lines, mini_swe_agent, openhands, otlp, pi, qwen, swe_agent, tau2, vibe,
+    Shape, Tool, aider, atif, claude, cline, codex, continue_cli, copilot, gemini, gptme, harbor,
+    inspect, kimi, lines, mini_swe_agent, openhands, otlp, pi, qwen, swe_agent, tau2, vibe,
 };
 
 #[cfg(feature = "board")]
@@ -53,6 +53,10 @@ static TOOLS: &[&Tool] = &[
     &opencode::KILO,
     #[cfg(feature = "board")]
     &hermes::SESSION,
+    #[cfg(feature = "board")]
+    &opencode::FILES,
+    #[cfg(feature = "board")]
+    &opencode::EXPORT,
 ];
 
 /// Returns the tool that wrote a file with this name and beginning.
@@ -65,6 +69,18 @@ pub fn tool(name: &str, head: &[u8]) -> Option<&'static Tool> {
 /// torn line, and the name must not end in capitals.
 pub(super) fn tool_of(name: &str, head: &[u8]) -> Option<&'static Tool> {
     TOOLS.iter().find(|tool| (tool.is)(name, head)).copied()
+}
+
+/// Returns whether the directory `name` in `folder` only holds parts of runs whose own files are
+/// elsewhere. There may be a hundred thousand such directories.
+pub fn holds_parts(folder: &OsStr, name: &OsStr) -> bool {
+    let (Some(folder), Some(name)) = (folder.to_str(), name.to_str()) else {
+        return false;
+    };
+    TOOLS.iter().any(|tool| match tool.shape {
+        Shape::Composed(composed) => composed.has(folder, name),
+        _ => false,
+    })
 }
 
 /// Returns the number of a tool in this build.
@@ -117,6 +133,16 @@ impl Tool {
             harbor::with_records(has).unwrap_or(self)
         } else {
             self
+        }
+    }
+
+    /// Returns the tool that reads a copy of a run of this one. A document that was made from several
+    /// files is one file there.
+    #[cfg(feature = "board")]
+    pub fn of_copy(&'static self) -> &'static Self {
+        match self.shape {
+            Shape::Composed(_) => &opencode::EXPORT,
+            _ => self,
         }
     }
 

@@ -32,6 +32,7 @@ mod inspect;
 mod kimi;
 mod mini_swe_agent;
 mod missing;
+mod opencode_files;
 mod openhands;
 mod openhands_exported;
 mod otlp;
