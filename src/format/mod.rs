@@ -62,6 +62,7 @@ mod continue_cli;
 mod conversation;
 mod copilot;
 mod draft;
+mod droid;
 mod ends;
 mod gemini;
 mod gptme;

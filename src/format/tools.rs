@@ -3,8 +3,8 @@
 use std::ffi::OsStr;
 
 use super::{
-    Shape, Tool, aider, atif, claude, cline, codex, continue_cli, copilot, gemini, gptme, harbor,
-    inspect, kimi, lines, mini_swe_agent, openhands, otlp, pi, qwen, swe_agent, tau2, vibe,
+    Shape, Tool, aider, atif, claude, cline, codex, continue_cli, copilot, droid, gemini, gptme,
+    harbor, inspect, kimi, lines, mini_swe_agent, openhands, otlp, pi, qwen, swe_agent, tau2, vibe,
 };
 
 #[cfg(feature = "board")]
@@ -30,6 +30,7 @@ static TOOLS: &[&Tool] = &[
     &cline::SESSION,
     &continue_cli::SESSION,
     &gptme::SESSION,
+    &droid::SESSION,
     &swe_agent::TRAJECTORY,
     &mini_swe_agent::TRAJECTORY,
     &harbor::TRIAL,
@@ -151,6 +152,7 @@ impl Tool {
         let (name, is_above) = match self.format {
             format if format == vibe::SESSION.format => (vibe::META.to_owned(), true),
             format if format == cline::SESSION.format => (cline::manifest(name.to_str()?)?, false),
+            format if format == droid::SESSION.format => (droid::settings(name.to_str()?)?, false),
             _ => return None,
         };
         Some(Companion { name, is_above })

@@ -23,6 +23,7 @@ mod codex;
 mod continue_cli;
 mod copilot;
 mod doubled;
+mod droid;
 mod ends;
 mod exported;
 mod figures;
