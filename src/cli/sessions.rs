@@ -10,7 +10,7 @@ use crate::live::Elsewhere;
 
 /// The tool, the variable for its directory, that directory in the home, and where it contains the
 /// sessions. Without a directory in the home, only the variable names it.
-const TOOLS: [(&str, &str, &str, &str); 17] = [
+const TOOLS: [(&str, &str, &str, &str); 18] = [
     ("Claude Code", "CLAUDE_CONFIG_DIR", ".claude", "projects"),
     ("Codex", "CODEX_HOME", ".codex", "sessions"),
     // Sessions archived by the user.
@@ -33,6 +33,7 @@ const TOOLS: [(&str, &str, &str, &str); 17] = [
     ("gptme", "XDG_DATA_HOME", ".local/share", "gptme/logs"),
     ("gptme", "GPTME_LOGS_HOME", "", ""),
     ("Droid", "", ".factory", "sessions"),
+    ("Amp", "XDG_DATA_HOME", ".local/share", "amp/threads"),
     // Sessions of versions before its database.
     (
         "OpenCode",

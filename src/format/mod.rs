@@ -54,6 +54,7 @@ macro_rules! fields {
 }
 
 mod aider;
+mod amp;
 mod atif;
 mod claude;
 mod cline;

@@ -3,8 +3,9 @@
 use std::ffi::OsStr;
 
 use super::{
-    Shape, Tool, aider, atif, claude, cline, codex, continue_cli, copilot, droid, gemini, gptme,
-    harbor, inspect, kimi, lines, mini_swe_agent, openhands, otlp, pi, qwen, swe_agent, tau2, vibe,
+    Shape, Tool, aider, amp, atif, claude, cline, codex, continue_cli, copilot, droid, gemini,
+    gptme, harbor, inspect, kimi, lines, mini_swe_agent, openhands, otlp, pi, qwen, swe_agent,
+    tau2, vibe,
 };
 
 #[cfg(feature = "board")]
@@ -31,6 +32,7 @@ static TOOLS: &[&Tool] = &[
     &continue_cli::SESSION,
     &gptme::SESSION,
     &droid::SESSION,
+    &amp::THREAD,
     &swe_agent::TRAJECTORY,
     &mini_swe_agent::TRAJECTORY,
     &harbor::TRIAL,

@@ -13,6 +13,7 @@ use crate::soak::times;
 
 mod agents;
 mod aider;
+mod amp;
 mod at_hand;
 mod atif;
 mod branches;
