@@ -10,7 +10,7 @@ use crate::live::Elsewhere;
 
 /// The tool, the variable for its directory, that directory in the home, and where it contains the
 /// sessions. Without a directory in the home, only the variable names it.
-const TOOLS: [(&str, &str, &str, &str); 15] = [
+const TOOLS: [(&str, &str, &str, &str); 18] = [
     ("Claude Code", "CLAUDE_CONFIG_DIR", ".claude", "projects"),
     ("Codex", "CODEX_HOME", ".codex", "sessions"),
     // Sessions archived by the user.
@@ -32,6 +32,15 @@ const TOOLS: [(&str, &str, &str, &str); 15] = [
     ("Continue", "CONTINUE_GLOBAL_DIR", ".continue", "sessions"),
     ("gptme", "XDG_DATA_HOME", ".local/share", "gptme/logs"),
     ("gptme", "GPTME_LOGS_HOME", "", ""),
+    ("Droid", "", ".factory", "sessions"),
+    ("Amp", "XDG_DATA_HOME", ".local/share", "amp/threads"),
+    // Sessions of versions before its database.
+    (
+        "OpenCode",
+        "XDG_DATA_HOME",
+        ".local/share",
+        "opencode/storage",
+    ),
 ];
 
 /// The tools that keep their sessions in a database: as above, with the path of the database.

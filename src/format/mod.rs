@@ -54,6 +54,7 @@ macro_rules! fields {
 }
 
 mod aider;
+mod amp;
 mod atif;
 mod claude;
 mod cline;
@@ -62,6 +63,7 @@ mod continue_cli;
 mod conversation;
 mod copilot;
 mod draft;
+mod droid;
 mod ends;
 mod gemini;
 mod gptme;
@@ -107,10 +109,11 @@ pub use part::{Answer, CallDraft, Part, Tokens, is_at_limit};
 pub use qitos::{event_head, manifest, step_head};
 pub use reader::{Reader, Source, Tool};
 pub use shape::{
-    Apart, Belongs, Lines, Mark, Numbering, Paths, Rewrite, Rows, Sections, Several, Shape, Table,
+    Apart, Belongs, Composed, Lines, Mark, Numbering, Paths, Rewrite, Rows, Sections, Several,
+    Shape, Table,
 };
 pub use shell::{USER_SHELL, UserShell};
-pub use tools::{ChildFiles, tool};
+pub use tools::{ChildFiles, holds_parts, tool};
 #[cfg(feature = "board")]
 pub use tools::{number_of, numbered};
 pub use value::uncut;

@@ -1,10 +1,11 @@
 //! Reads sessions of OpenCode, and of Kilo, which has the same tables: rows of one SQLite database
-//! for all projects, `opencode.db` or `kilo.db`.
+//! for all projects, `opencode.db` or `kilo.db`. Before version 1.2, each session, message and part had
+//! a file of its own. `opencode export` writes one document with all of them.
 //!
 //! A session has messages, and a message has parts. A message of the assistant is one reply with
 //! its calls and their results, so it's a step. Parts change in place while a reply is being
 //! written. Killing the program leaves a reply without `time.completed`. No row records how a
-//! session ended. This reader is based on OpenCode 1.18 and Kilo 7.7.
+//! session ended. This reader is based on OpenCode 1.18, 1.1 and 1.0, and on Kilo 7.7.
 
 use super::ends::{End, ends};
 use super::lines::is_store_of;
@@ -13,9 +14,10 @@ use super::recent::RecentSet;
 use super::value::{
     above_zero, below, count, cut, filled, int, is_true, member, millis, number, short,
 };
+use super::watch::{begun, has_begun};
 use super::{
-    Answer, CallDraft, Draft, EventDraft, Mark, Part, Reader, Rows, Several, Shape, Source, Table,
-    Tokens, Tool, USER_SHELL,
+    Answer, CallDraft, Composed, Draft, EventDraft, Mark, Part, Paths, Reader, Rows, Several,
+    Shape, Source, Table, Tokens, Tool, USER_SHELL,
 };
 use crate::model::json::walk;
 use crate::model::step::{DECLINED, NO_WORDS};
@@ -70,6 +72,48 @@ pub(super) static KILO: Tool = Tool {
     is: |name, head| is_store_of(name, head, "kilo"),
     reader: || Box::new(Session::of("Kilo")),
 };
+
+/// A session whose messages and parts have their own files.
+pub(super) static FILES: Tool = Tool {
+    format: Format {
+        file: "session file",
+        ..OPENCODE.format
+    },
+    shape: Shape::Composed(&Composed {
+        paths: DOCUMENT,
+        levels: 2,
+        messages: ("message", "ses_"),
+        parts: ("part", "msg_"),
+    }),
+    is: |name, head| {
+        name.starts_with("ses_")
+            && name.ends_with(".json")
+            && has_begun(head, &["id", "projectID", "directory"])
+    },
+    reader: || Box::new(Session::of("OpenCode")),
+};
+
+/// A session as one document, which `opencode export` and copies of a session are.
+pub(super) static EXPORT: Tool = Tool {
+    format: FILES.format,
+    shape: Shape::Document(DOCUMENT),
+    is: |name, head| {
+        let is_session =
+            |info: &str| text(member(info, "id")).is_some_and(|id| id.starts_with("ses_"));
+        let info = begun(head).into_iter().find(|(key, _)| *key == "\"info\"");
+        name.ends_with(".json") && info.is_some_and(|(_, info)| is_session(info))
+    },
+    reader: || Box::new(Session::of("OpenCode")),
+};
+
+/// The records of a session in one document, in the order of those of [`STORE`].
+const DOCUMENT: Paths = &[
+    &["info"],
+    &["children"],
+    &["messages", "*"],
+    &["left_out"],
+    &["missing"],
+];
 
 /// What a session's row lacks if a value in it is too large.
 pub(super) const LARGE_ROW: &str = "a value of the session is too large to read";
@@ -168,20 +212,20 @@ const ROWS: Rows = Rows {
 fields! {
     struct Row {
         id, parent = "parent_id", directory, title, version, agent, model, cost, revert, created = "time_created",
-        left_out,
+        left_out, parent_id = "parentID", time, unreadable,
     }
     struct Model { id }
     struct Message {
         id, created = "time_created", parts, left_out, role, model = "modelID", agent, path, cost, tokens, time, finish,
-        error, summary,
+        error, summary, info, mode, provider = "providerID", unreadable,
     }
     struct Dirs { cwd }
-    struct Usage { input, output, reasoning, cache }
+    struct Usage { input, output, reasoning, cache, total }
     struct Cache { read, write }
     struct Time { created, completed, start, end }
     struct Piece {
         updated = "time_updated", left_out, kind = "type", text, synthetic, ignored, tool, call = "callID", state, auto,
-        cost,
+        cost, reason, time, unreadable,
     }
     struct State { status, input, output, error, time, metadata }
     struct Details {
@@ -202,6 +246,13 @@ const ENDS: &[End] = ends! {
     "*" => Failed, "Failed with an error";
 };
 
+/// The issue if the messages of a session can't be found.
+const MISSING: &str =
+    "its messages are in `message` next to `session`, which is missing here or outside the root";
+
+/// The most issues of one message.
+const MAX_ISSUES: usize = 20;
+
 /// What the program writes as the prompt of a command that the user ran.
 const RAN: &str = "The following tool was executed by the user";
 
@@ -218,6 +269,11 @@ struct Session {
     end: Option<Ended>,
     /// Whether the newest message is a reply that isn't complete.
     is_begun: bool,
+    /// When a part of the newest reply was last changed.
+    active: Option<i64>,
+    /// The cost of all replies so far, and whether one of them doesn't record its own.
+    cost: f64,
+    lacks_cost: bool,
     is_child: bool,
     /// The id of the message to which the user went back.
     revert: Option<String>,
@@ -234,6 +290,9 @@ impl Session {
             is_shell: false,
             end: None,
             is_begun: false,
+            active: None,
+            cost: 0.0,
+            lacks_cost: false,
             is_child: false,
             revert: None,
             is_reverted: false,
@@ -250,6 +309,7 @@ impl Reader for Session {
                 self.children.extend(ids.map(Box::from));
             }
             2 => self.message(record.text, draft),
+            4 => draft.issue(IssueKind::Missing, MISSING),
             _ => draft.issue(
                 IssueKind::TooLong,
                 "the session has more messages or sub-agents than board reads",
@@ -262,8 +322,14 @@ impl Reader for Session {
         let at = draft.latest();
         let run = draft.run();
         run.awaits_user = end.is_some() && !self.is_child;
-        run.updated_at = at.filter(|_| end.is_some());
+        run.updated_at = match end {
+            Some(_) => at,
+            None => self.active,
+        };
         run.ended = end.map(Box::new);
+        // Sessions in files don't record their own sum.
+        let sum = Some(self.cost).filter(|cost| *cost > 0.0 && !self.lacks_cost);
+        run.cost_usd = run.cost_usd.or(sum);
         run.turns = Some(self.turns);
         run.children = Some(self.children.len() as u64);
         run.child_ids = self.children.listed();
@@ -272,10 +338,17 @@ impl Reader for Session {
 
 impl Session {
     fn row(&mut self, record: &str, draft: &mut Draft<'_>) {
-        let row = Row::of(record);
+        let mut row = Row::of(record);
+        row.parent = row.parent.or(row.parent_id);
+        row.created = row
+            .created
+            .or(row.time.map(Time::of).unwrap_or_default().created);
         draft.event(EventDraft::new("session", millis(row.created)));
         if row.left_out.is_some() {
             draft.issue(IssueKind::TooLong, LARGE_ROW);
+        }
+        if let Some(why) = filled(row.unreadable) {
+            draft.issue(IssueKind::NotJson, why);
         }
         let model = row.model.map(Model::of).unwrap_or_default();
         self.is_child = row.parent.is_some();
@@ -300,9 +373,9 @@ impl Session {
     }
 
     fn message(&mut self, record: &str, draft: &mut Draft<'_>) {
-        let message = Message::of(record);
+        let message = message_in(record);
         let role = text(message.role).unwrap_or_default();
-        let mark = EventDraft::new(&role, newest(&message));
+        let mark = EventDraft::new(&role, time_of(&message));
         let id = text(message.id);
         if id.is_some() && id == self.revert {
             self.is_reverted = true;
@@ -313,6 +386,20 @@ impl Session {
                 "the message has values that are too large to be read",
             );
         }
+        self.active = pieces(&message)
+            .filter_map(|piece| written(&piece))
+            .max()
+            .filter(|_| role == "assistant");
+        if role == "assistant" {
+            let part = part_in(record);
+            self.cost += part.cost.unwrap_or_default();
+            self.lacks_cost |= part.tokens.is_some() && part.cost.is_none();
+        }
+        let unreadable = pieces(&message).map(|piece| piece.unreadable);
+        let unreadable = unreadable.chain([message.unreadable]);
+        for why in unreadable.filter_map(filled).take(MAX_ISSUES) {
+            draft.issue(IssueKind::NotJson, why);
+        }
         match &*role {
             "user" => self.user(&message, mark, draft),
             "assistant" if self.is_shell => {
@@ -321,7 +408,7 @@ impl Session {
             "assistant" if is_true(message.summary) => {
                 let mark = mark.stage("summary").failed(message.error.is_some());
                 draft.event(mark);
-                self.is_begun = message.error.is_none() && message.finish.is_none();
+                self.is_begun = message.error.is_none() && finish_of(&message).is_none();
                 self.end = None;
             }
             "assistant" if message.error.is_some() && has_no_reply(&part_in(record)) => {
@@ -405,6 +492,9 @@ impl Session {
         self.close(draft);
         self.last = Some(n);
         draft.name_model(&part);
+        if draft.run().agent.is_none() {
+            draft.run().agent = part.agent.as_deref().map(cut);
+        }
         let children = pieces(message)
             .filter_map(|piece| State::of(piece.state?).metadata)
             .filter_map(|metadata| filled(Details::of(metadata).session));
@@ -429,7 +519,7 @@ fn ended(message: &Message<'_>, part: &Part, n: usize) -> Option<Ended> {
             None => end,
         });
     }
-    let finish = filled(message.finish)?;
+    let finish = finish_of(message)?;
     match &*finish {
         "stop" => Some(Ended::answered(&finish)),
         "length" => Some(Ended::cut_reply(&finish)),
@@ -464,13 +554,38 @@ fn failure(error: &Failure<'_>) -> Option<String> {
     }
 }
 
-/// Returns the text of a prompt. The command line puts quotes around one with spaces.
+/// Returns the text of a prompt. The command line puts quotes around one with spaces, and some versions
+/// a newline after it.
 fn unwrapped(words: &str) -> &str {
+    let words = words.strip_suffix('\n').unwrap_or(words);
     words
         .strip_prefix('"')
         .and_then(|words| words.strip_suffix('"'))
         .filter(|inner| inner.contains(' ') && !inner.contains('"'))
         .unwrap_or(words)
+}
+
+/// Returns a message. Its own members may be in an object of their own.
+fn message_in(record: &str) -> Message<'_> {
+    let message = Message::of(record);
+    match message.info {
+        Some(info) => Message {
+            parts: message.parts,
+            info: message.info,
+            ..Message::of(info)
+        },
+        None => message,
+    }
+}
+
+/// Returns why the model ended a reply. Older versions have that only in its last part.
+fn finish_of(message: &Message<'_>) -> Option<String> {
+    let last = || {
+        pieces(message)
+            .filter_map(|piece| filled(piece.reason))
+            .last()
+    };
+    filled(message.finish).or_else(last)
 }
 
 /// Returns the parts of a message.
@@ -479,32 +594,42 @@ fn pieces<'a>(message: &Message<'a>) -> impl Iterator<Item = Piece<'a>> {
     parts.map(Piece::of)
 }
 
-/// Returns the time of a message's completion, or of the newest of its parts.
-fn newest(message: &Message<'_>) -> Option<i64> {
+/// Returns the time of a message's completion, or of its creation. That of an incomplete one must not
+/// depend on its parts: a session that the program moved to its database has other times for those.
+fn time_of(message: &Message<'_>) -> Option<i64> {
     let time = message.time.map(Time::of).unwrap_or_default();
     let created = millis(time.created).or_else(|| millis(message.created));
-    if message.role != Some("\"assistant\"") {
-        return created;
-    }
-    let parts = pieces(message)
-        .filter_map(|piece| millis(piece.updated))
+    millis(time.completed).or(created)
+}
+
+/// Returns the time of a part's last change. In a file of its own, only its own times show that.
+fn written(piece: &Piece<'_>) -> Option<i64> {
+    let times = [
+        piece.time,
+        piece.state.and_then(|state| State::of(state).time),
+    ];
+    let times = times.into_iter().flatten().map(Time::of);
+    let own = times
+        .flat_map(|time| [time.start, time.end])
+        .filter_map(millis)
         .max();
-    millis(time.completed).or(created.max(parts))
+    millis(piece.updated).or(own)
 }
 
 /// Returns the step that a message contains.
 fn part_in(record: &str) -> Part {
-    let message = Message::of(record);
+    let message = message_in(record);
+    let agent = filled(message.agent).or_else(|| filled(message.mode));
     let mut part = Part {
         whole: true,
         model: filled(message.model),
-        agent: filled(message.agent),
-        finish: filled(message.finish),
+        agent,
+        finish: finish_of(&message),
         error: message.error.and_then(|error| {
             let error = Failure::of(error);
             failure(&error).or_else(|| filled(error.name))
         }),
-        tokens: message.tokens.and_then(tokens),
+        tokens: tokens(&message),
         ..Part::default()
     };
     // Kilo adds the cost of sub-agents to that of the message.
@@ -535,8 +660,11 @@ fn has_no_reply(part: &Part) -> bool {
 }
 
 /// Returns the tokens of a reply. They're written with its completion, and are zero until then.
-fn tokens(usage: &str) -> Option<Tokens> {
-    let usage = Usage::of(usage);
+///
+/// The total shows whether the output includes the reasoning. Versions without a total also count the
+/// cache as input or not, depending on the provider, so both are unknown there.
+fn tokens(message: &Message<'_>) -> Option<Tokens> {
+    let usage = Usage::of(message.tokens?);
     let cache = usage.cache.map(Cache::of).unwrap_or_default();
     let [input, output, reasoning] = [usage.input, usage.output, usage.reasoning].map(count);
     let [read, written] = [cache.read, cache.write].map(count);
@@ -545,14 +673,28 @@ fn tokens(usage: &str) -> Option<Tokens> {
         return None;
     }
     let or_zero = Option::unwrap_or_default;
+    let cached = or_zero(read).saturating_add(or_zero(written));
+    let total = count(usage.total);
+    let is_old = total.is_none() && (message.info.is_some() || message.agent.is_none());
+    let is_of_anthropic = message.provider == Some("\"anthropic\"");
+    let includes_reasoning = total.is_some()
+        && total
+            == Some(
+                or_zero(input)
+                    .saturating_add(cached)
+                    .saturating_add(or_zero(output)),
+            );
+    let is_clear = |other: u64| !is_old || is_of_anthropic || other == 0;
     Some(Tokens {
-        input: input.map(|input| {
-            input
-                .saturating_add(or_zero(read))
-                .saturating_add(or_zero(written))
-        }),
+        input: input
+            .map(|input| input.saturating_add(cached))
+            .filter(|_| is_clear(cached)),
         cached: read,
-        output: output.map(|output| output.saturating_add(or_zero(reasoning))),
+        output: match includes_reasoning {
+            true => output,
+            false => output.map(|output| output.saturating_add(or_zero(reasoning))),
+        }
+        .filter(|_| is_clear(or_zero(reasoning))),
         reasoning,
         written,
         written_1h: None,

@@ -42,6 +42,9 @@ pub enum Shape {
         /// The name of the document.
         beside: &'static str,
     },
+    /// A document that board makes from a file, which identifies the run, and from the files of its
+    /// messages and their parts.
+    Composed(&'static Composed),
 }
 
 impl Shape {
@@ -57,7 +60,7 @@ impl Shape {
     /// whether a subdirectory exists.
     pub fn is_whole(self, is_dir: impl Fn(&str) -> bool) -> bool {
         match self {
-            Self::Lines | Self::Document(_) | Self::Several(_) => false,
+            Self::Lines | Self::Document(_) | Self::Several(_) | Self::Composed(_) => false,
             Self::Directory { .. } | Self::LinesBelow { .. } => true,
             // Before the first record is written, and in a copy without the records, the document
             // alone is not a run.
@@ -76,6 +79,31 @@ impl Numbering {
         let rest = name.strip_prefix(self.0)?.strip_suffix(".json")?;
         let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
         rest.get(..digits)?.parse().ok()
+    }
+}
+
+/// Where the files are from which the document of a run is made. The file of the run has its name
+/// and a number of directories above it. Next to the uppermost of these are a directory with one of
+/// the run's name, which has a file for each message, and a directory with one for each message, which
+/// has a file for each part. All of them end in `.json`. The document is
+/// `{"info":RUN,"messages":[{"info":MESSAGE,"parts":[PART, ...]}, ...]}`, in the order of the names.
+#[derive(Debug)]
+pub struct Composed {
+    /// The paths of the records in the document.
+    pub paths: Paths,
+    /// How many directories are above the file of the run.
+    pub levels: usize,
+    /// The directory of the messages, and how the names of the runs in it begin.
+    pub messages: (&'static str, &'static str),
+    /// The directory of the parts, and how the names of the messages in it begin.
+    pub parts: (&'static str, &'static str),
+}
+
+impl Composed {
+    /// Returns whether the directory `name` in `folder` holds messages or parts.
+    pub fn has(&self, folder: &str, name: &str) -> bool {
+        let is = |(known, begins): (&str, &str)| folder == known && name.starts_with(begins);
+        is(self.messages) || is(self.parts)
     }
 }
 

@@ -3,8 +3,9 @@
 use std::ffi::OsStr;
 
 use super::{
-    Tool, aider, atif, claude, cline, codex, continue_cli, copilot, gemini, gptme, harbor, inspect,
-    kimi, lines, mini_swe_agent, openhands, otlp, pi, qwen, swe_agent, tau2, vibe,
+    Shape, Tool, aider, amp, atif, claude, cline, codex, continue_cli, copilot, droid, gemini,
+    gptme, harbor, inspect, kimi, lines, mini_swe_agent, openhands, otlp, pi, qwen, swe_agent,
+    tau2, vibe,
 };
 
 #[cfg(feature = "board")]
@@ -30,6 +31,8 @@ static TOOLS: &[&Tool] = &[
     &cline::SESSION,
     &continue_cli::SESSION,
     &gptme::SESSION,
+    &droid::SESSION,
+    &amp::THREAD,
     &swe_agent::TRAJECTORY,
     &mini_swe_agent::TRAJECTORY,
     &harbor::TRIAL,
@@ -53,6 +56,10 @@ static TOOLS: &[&Tool] = &[
     &opencode::KILO,
     #[cfg(feature = "board")]
     &hermes::SESSION,
+    #[cfg(feature = "board")]
+    &opencode::FILES,
+    #[cfg(feature = "board")]
+    &opencode::EXPORT,
 ];
 
 /// Returns the tool that wrote a file with this name and beginning.
@@ -65,6 +72,18 @@ pub fn tool(name: &str, head: &[u8]) -> Option<&'static Tool> {
 /// torn line, and the name must not end in capitals.
 pub(super) fn tool_of(name: &str, head: &[u8]) -> Option<&'static Tool> {
     TOOLS.iter().find(|tool| (tool.is)(name, head)).copied()
+}
+
+/// Returns whether the directory `name` in `folder` only holds parts of runs whose own files are
+/// elsewhere. There may be a hundred thousand such directories.
+pub fn holds_parts(folder: &OsStr, name: &OsStr) -> bool {
+    let (Some(folder), Some(name)) = (folder.to_str(), name.to_str()) else {
+        return false;
+    };
+    TOOLS.iter().any(|tool| match tool.shape {
+        Shape::Composed(composed) => composed.has(folder, name),
+        _ => false,
+    })
 }
 
 /// Returns the number of a tool in this build.
@@ -120,11 +139,22 @@ impl Tool {
         }
     }
 
+    /// Returns the tool that reads a copy of a run of this one. A document that was made from several
+    /// files is one file there.
+    #[cfg(feature = "board")]
+    pub fn of_copy(&'static self) -> &'static Self {
+        match self.shape {
+            Shape::Composed(_) => &opencode::EXPORT,
+            _ => self,
+        }
+    }
+
     /// Returns the document, next to a file of this name, that has further facts about the run.
     pub fn companion(&self, name: &OsStr) -> Option<Companion> {
         let (name, is_above) = match self.format {
             format if format == vibe::SESSION.format => (vibe::META.to_owned(), true),
             format if format == cline::SESSION.format => (cline::manifest(name.to_str()?)?, false),
+            format if format == droid::SESSION.format => (droid::settings(name.to_str()?)?, false),
             _ => return None,
         };
         Some(Companion { name, is_above })

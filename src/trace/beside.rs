@@ -100,7 +100,10 @@ impl RunDir {
         let is_document = |shape| {
             matches!(
                 shape,
-                Shape::Document(_) | Shape::Directory { .. } | Shape::Several(_)
+                Shape::Document(_)
+                    | Shape::Directory { .. }
+                    | Shape::Several(_)
+                    | Shape::Composed(_)
             )
         };
         if !self.tool().is_some_and(|tool| is_document(tool.shape)) || self.has_no_records() {

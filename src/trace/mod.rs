@@ -16,6 +16,7 @@ mod beneath;
 mod beside;
 mod blocks;
 mod children;
+mod composed;
 mod content;
 mod dir;
 mod document;
@@ -61,6 +62,8 @@ pub use limits::MAX_MANIFEST_BYTES;
 pub use lister::Lister;
 pub use process::{host_name, is_running};
 pub use read::{PIECE_BYTES, RunReader, SETTLE, read_index};
+#[cfg(feature = "board")]
+pub(crate) use recognise::holds_parts;
 #[cfg(feature = "board")]
 pub(crate) use recognise::store_of;
 pub(crate) use recognise::{beginning, is_packed, may_be_lines};

@@ -87,6 +87,15 @@ pub(crate) fn store_of(path: PathBuf) -> PathBuf {
     }
 }
 
+/// Returns whether a directory only holds messages or parts of runs whose own files are elsewhere.
+#[cfg(feature = "board")]
+pub(crate) fn holds_parts(dir: &Path) -> bool {
+    let folder = dir.parent().and_then(Path::file_name);
+    folder
+        .zip(dir.file_name())
+        .is_some_and(|(folder, name)| format::holds_parts(folder, name))
+}
+
 /// Returns whether a path is that of a compressed file of lines.
 pub(crate) fn is_packed(path: &Path) -> bool {
     path.file_name().is_some_and(frames::is_packed)

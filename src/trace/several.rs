@@ -755,7 +755,7 @@ impl Member {
 }
 
 /// Checks that a span has at most `max` bytes and is inside `whole`.
-fn check_within(span: Span, whole: Span, max: u64) -> io::Result<()> {
+pub(super) fn check_within(span: Span, whole: Span, max: u64) -> io::Result<()> {
     if span.len > max {
         return Err(io::Error::new(
             io::ErrorKind::FileTooLarge,

@@ -100,6 +100,7 @@ impl ToolFile {
         let paths = match self.tool.shape {
             Shape::Document(paths) | Shape::Directory { paths, .. } => Some(paths),
             Shape::Several(several) => Some(several.paths),
+            Shape::Composed(composed) => Some(composed.paths),
             Shape::Lines | Shape::LinesBelow { .. } | Shape::Files { .. } => None,
         };
         if let Some(paths) = paths {

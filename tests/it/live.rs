@@ -638,3 +638,34 @@ fn sessions_in_a_database_are_followed_and_counted_once() {
         .expect("deleted");
     watched.shows(&rows(2, &[]));
 }
+
+/// A program writes each message and part to a file of its own. The session's own file stays the same.
+#[test]
+fn a_session_in_files_is_followed() {
+    let sample = Path::new(env!("CARGO_MANIFEST_DIR")).join("sample_runs/tools/opencode-files");
+    let mut watched = Watched::start(|root| crate::disk::copy(&sample, root));
+    let rows = |killed: u64| {
+        let key = |n: u8| &*format!("storage/session/4a1f00c2d3/ses_file000{n}.json").leak();
+        vec![(key(1), 4), (key(2), 1), (key(3), killed)]
+    };
+    watched.agrees_with_a_fresh_board();
+    let storage = watched.root().join("storage");
+    let parts = storage.join("part/msg_0011");
+    fs::create_dir(&parts).expect("created");
+    let message = |text: &str| {
+        let path = storage.join("message/ses_file0003/msg_0011.json");
+        fs::write(path, text).expect("written");
+    };
+    message(r#"{"id":"msg_0011","role":"assistant","time":{"created":1767345700000}}"#);
+    watched.hears_of(&rows(3));
+    let part = r#"{"id":"prt_9001","type":"text","text":"It is built."}"#;
+    fs::write(parts.join("prt_9001.json"), part).expect("written");
+    message(
+        r#"{"id":"msg_0011","role":"assistant","finish":"stop",
+        "time":{"created":1767345700000,"completed":1767345701000}}"#,
+    );
+    watched.shows(&rows(3));
+    let key = "storage%2Fsession%2F4a1f00c2d3%2Fses_file0003.json";
+    let run = watched.board.answered(&format!("/api/runs/{key}"));
+    assert_eq!(run["verdict"], "Finished at step 2 (inferred from stop)");
+}

@@ -328,10 +328,13 @@ impl<'a> Group<'a, '_> {
     }
 
     /// Returns the sort key that decides between equal copies. Archived copies come last, because
-    /// people look at the other copy.
-    fn place(&self, at: usize) -> (bool, &str) {
+    /// people look at the other copy. A database comes before files, because a program that moved its
+    /// sessions to a database continues them there.
+    fn place(&self, at: usize) -> (bool, bool, &str) {
         let key = self.run(at).map(|run| run.key.as_str()).unwrap_or_default();
-        (key.split('/').any(|part| part.starts_with("archive")), key)
+        let is_archived = key.split('/').any(|part| part.starts_with("archive"));
+        let holder = key.rsplit('/').nth(1).unwrap_or_default();
+        (is_archived, !holder.ends_with(".db"), key)
     }
 
     /// Returns each run that begins with steps of an earlier one, with that run and the number of

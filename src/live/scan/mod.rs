@@ -26,7 +26,7 @@ use super::shared::{Options, Shared};
 use crate::analysis::summary::Summary;
 use crate::model::RunKey;
 use crate::trace::{
-    Lister, RootScan, RunDir, SETTLE, Skipped, close_idle, is_trace_file, may_be_trace,
+    Lister, RootScan, RunDir, SETTLE, Skipped, close_idle, holds_parts, is_trace_file, may_be_trace,
 };
 
 /// The bytes of each file read at a time, so that a hint never waits long for a large file.
@@ -372,9 +372,16 @@ impl Scanner {
                     .get(parent.parent()?.as_os_str())
                     .filter(|run| run.dir().is_files())
             };
+            // The messages of some runs are elsewhere.
+            let apart = || {
+                let above = parent.parent()?.parent().filter(|_| holds_parts(parent))?;
+                self.below(above)
+                    .find(|run| run.dir().has_messages_in(parent))
+            };
             match own
                 .or_else(|| self.by_dir.get(parent.as_os_str()))
                 .or_else(around)
+                .or_else(apart)
             {
                 Some(run) if runs.iter().any(|known| Arc::ptr_eq(known, run)) => {}
                 Some(run) => {

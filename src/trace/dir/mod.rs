@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::beneath::{Dir, Kind, refused};
+use super::composed;
 use super::content::Content;
 use super::frames::{self, is_packed};
 use super::numbered::{self, Names};
@@ -169,13 +170,13 @@ impl RunDir {
         let Some(tool) = tool.filter(|tool| !tool.shape.is_directory()) else {
             return Ok(None);
         };
-        let is_above = tool.companion(name).is_some_and(|it| it.is_above);
-        let (above, folder) = root
-            .parent()
-            .zip(root.file_name())
-            .filter(|_| is_above)
-            .unwrap_or((root, OsStr::new("")));
-        let one = Self::of_tool(above.to_owned(), folder.into(), name.to_owned(), tool);
+        let levels = match tool.shape {
+            Shape::Composed(composed) => composed.levels,
+            _ => usize::from(tool.companion(name).is_some_and(|it| it.is_above)),
+        };
+        let above = root.ancestors().nth(levels).unwrap_or(root);
+        let below = root.strip_prefix(above).unwrap_or(Path::new(""));
+        let one = Self::of_tool(above.to_owned(), below.to_owned(), name.to_owned(), tool);
         let Shape::Several(how) = tool.shape else {
             return Ok(Some(one).filter(|_| run.is_none()));
         };
@@ -205,6 +206,7 @@ impl RunDir {
             Some((tool, name)) => {
                 let is_above = tool.companion(name).is_some_and(|it| it.is_above);
                 let below = if is_above { RECORDS } else { "" };
+                let tool = tool.of_copy();
                 Self::of_tool(root, below.into(), frames::plain(name).into(), tool)
             }
             None => Self::new(root, PathBuf::new()),
@@ -351,7 +353,7 @@ impl RunDir {
             Shape::Several(_) => Some(("sample.json", "", "header.json")),
             // The records are a directory.
             Shape::Files { below, beside, .. } => Some((below, "", beside)),
-            Shape::Lines | Shape::Document(_) => None,
+            Shape::Lines | Shape::Document(_) | Shape::Composed(_) => None,
         }
     }
 
@@ -362,6 +364,27 @@ impl RunDir {
         }
         let (_, below, _) = self.documents().filter(|_| file != TraceFile::Manifest)?;
         Some(self.base.below.join(below))
+    }
+
+    /// Returns the place of the files from which the run's document is made, if that's several.
+    fn composed(&self) -> Option<composed::Place<'_>> {
+        let (tool, name) = self.base.single.as_ref()?;
+        let Shape::Composed(how) = tool.shape else {
+            return None;
+        };
+        Some(composed::Place {
+            how,
+            root: &self.base.root,
+            below: &self.base.below,
+            name,
+        })
+    }
+
+    /// Returns whether the run's messages are files in this directory, away from its own file.
+    #[cfg(feature = "board")]
+    pub(crate) fn has_messages_in(&self, dir: &Path) -> bool {
+        let messages = self.composed().and_then(|place| place.messages());
+        messages.is_some_and(|messages| self.root().join(messages) == dir)
     }
 
     /// Returns the names of the record files.
@@ -516,6 +539,21 @@ impl RunDir {
         if let Some(member) = &self.member {
             return member.open(file, patience);
         }
+        if let Some(place) = self.composed().filter(|_| file != TraceFile::Manifest) {
+            let (text, stamp) = place.document(patience)?;
+            let end = text.len();
+            let whole = Span {
+                offset: 0,
+                len: end,
+            };
+            return Ok(Opened {
+                input: text.part(whole),
+                stamp,
+                start: (0, 0),
+                end,
+                is_closed: false,
+            });
+        }
         let (opened, stamp) = self.open(file, patience)?;
         Ok(Opened {
             input: Box::new(opened.from(0)),
@@ -571,6 +609,9 @@ impl RunDir {
     pub(super) fn look(&self, handle: &Dir, file: TraceFile) -> io::Result<Stamp> {
         if let Some(member) = &self.member {
             return member.stat(file);
+        }
+        if let Some(place) = self.composed().filter(|_| file != TraceFile::Manifest) {
+            return place.stamp();
         }
         let deeper = self
             .deeper(file)
@@ -652,9 +693,10 @@ impl RunDir {
 
     /// Returns the current size of one of the files.
     fn size_now(&self, file: TraceFile) -> Option<u64> {
-        match &self.member {
-            Some(member) => member.size(),
-            None => Some(self.stat(file).ok()?.size),
+        match (&self.member, self.composed()) {
+            (Some(member), _) => member.size(),
+            (None, Some(place)) => Some(place.document(Patience::Wait).ok()?.0.len()),
+            (None, None) => Some(self.stat(file).ok()?.size),
         }
     }
 
@@ -733,6 +775,16 @@ impl RunDir {
     ) -> io::Result<(Box<dyn Read + Send>, u64)> {
         if let Some(member) = &self.member {
             return member.span(file, span, (max, patience));
+        }
+        if let Some(place) = self.composed().filter(|_| file != TraceFile::Manifest) {
+            let (text, _) = place.document(patience)?;
+            let whole = Span {
+                offset: 0,
+                len: text.len(),
+            };
+            let span = span.unwrap_or(whole);
+            several::check_within(span, whole, max)?;
+            return Ok((text.part(span), span.len));
         }
         let numbering = self.numbering().filter(|_| file != TraceFile::Manifest);
         let (opened, stamp, span) = match (numbering, span) {

@@ -169,6 +169,8 @@ struct Listing {
     settled: bool,
     is_run: bool,
     subdirs: Vec<OsString>,
+    /// Whether it also has subdirectories that only hold parts of runs.
+    has_parts: bool,
     links: Vec<String>,
     /// Files that may be traces of other tools.
     files: Vec<Candidate>,
@@ -438,9 +440,12 @@ impl RootScanner {
         let hidden = parts
             .iter()
             .any(|part| part.as_encoded_bytes().starts_with(b"."));
+        let holds_parts = parts
+            .windows(2)
+            .any(|pair| matches!(pair, [folder, name] if format::holds_parts(folder, name)));
         // A directory reached through a symlink isn't below the root.
         let linked = fs::canonicalize(dir).ok().as_deref() != Some(dir);
-        if parts.is_empty() || parts.len() > MAX_DEPTH || hidden || linked {
+        if parts.is_empty() || parts.len() > MAX_DEPTH || hidden || linked || holds_parts {
             return found.runs;
         }
         let start = Visit::top(&root);
@@ -695,6 +700,11 @@ impl Visit {
         }
     }
 
+    /// Returns the name of the directory.
+    fn name(&self) -> &OsStr {
+        self.dir.file_name().unwrap_or_default()
+    }
+
     /// Returns the path of a file below the root. Unlike the key of its run, it names a compressed
     /// file as it is on disk.
     fn path(&self, name: &OsStr) -> String {
@@ -835,6 +845,7 @@ impl Visit {
             && !self.inside_run
             && whole.is_none()
             && !has_skipped
+            && !listing.has_parts
             && listing.tools().next().is_none()
         {
             match (listing.subdirs.is_empty(), self.depth == MAX_DEPTH) {
@@ -896,6 +907,8 @@ fn list(
             listing.files.push(Candidate::new(name));
         } else if name.as_encoded_bytes().starts_with(b".") {
             // Tool directories such as `.git` contain no runs and can be large.
+        } else if kind == Kind::Dir && format::holds_parts(visit.name(), &name) {
+            listing.has_parts = true;
         } else if kind == Kind::Dir {
             listing.subdirs.push(name);
         } else if kind == Kind::Link

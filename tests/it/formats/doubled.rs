@@ -11,7 +11,11 @@ use super::{Read, read, sample};
 /// A sample of lines, and which of them the tool may legitimately repeat.
 type Sample = (&'static str, fn(&str) -> bool);
 
-const SAMPLES: [Sample; 16] = [
+const SAMPLES: [Sample; 17] = [
+    (
+        "droid/-home-me-ledger/d0000000-0000-4000-8000-00000000000a.jsonl",
+        |_| false,
+    ),
     (
         "claude-code/-home-me-ledger/5f0c7a52-6d0e-4a53-9b0c-0f6f2b3f1a02.jsonl",
         |_| false,

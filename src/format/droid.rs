@@ -1,0 +1,310 @@
+//! Reads sessions of Factory's Droid: one JSON object per line, appended to
+//! `sessions/-PROJECT-/SESSION.jsonl`. Sub-agents have their own files there.
+//!
+//! A message of the model is one line, without its tokens. Newer versions add a line when a turn is
+//! over. A second document, `SESSION.settings.json`, has the model and the tokens of the session. This
+//! reader is based on public descriptions of such files. No session was made to try it.
+
+use super::conversation::Conversation;
+use super::ends::{End, ends};
+use super::lines::stem;
+use super::part::{self, text};
+use super::value::{count, filled, is_text, is_true, member, objects, short, spoken, unpacked};
+use super::{Answer, CallDraft, Draft, EventDraft, Part, Reader, Shape, Source, Tool};
+use crate::model::json::walk;
+use crate::model::step::{NO_WORDS, Usage};
+use crate::model::{Can, Capabilities, Certainty, Compaction, Ended, Format, Outcome};
+
+/// A session, or one of its sub-agents.
+pub(super) static SESSION: Tool = Tool {
+    format: Format {
+        name: "Droid session",
+        can: Capabilities {
+            times: Can::Yes,
+            tokens: Can::Partly,
+            ..Capabilities::NONE
+        },
+        file: "session file",
+        no_end_reason: "older versions of Droid don't record how a turn ended",
+        is_session: true,
+        resume: "droid --resume",
+        assemble: Some(assembled),
+        ..Format::UNKNOWN
+    },
+    shape: Shape::Lines,
+    is: |name, head| {
+        let is_start = |line: Line<'_>| {
+            line.kind == Some("\"session_start\"") && is_text(line.id) && is_text(line.cwd)
+        };
+        name.ends_with(".jsonl") && objects(head).next().map(Line::of).is_some_and(is_start)
+    },
+    reader: || Box::new(Session::default()),
+};
+
+/// Returns the name of the document with the settings of a session in this file.
+pub(super) fn settings(name: &str) -> Option<String> {
+    Some(format!("{}.settings.json", stem(name)?))
+}
+
+/// The reasons why a turn ended.
+const ENDS: &[End] = ends! {
+    "completed" => Completed, "Answered";
+    "cancelled" => Cancelled, "Cancelled";
+};
+
+/// The title of a session that has none yet.
+const UNTITLED: &str = "New Session";
+
+/// How a text begins that the program adds to a prompt.
+const REMINDER: &str = "<system-reminder>";
+
+fields! {
+    struct Line {
+        kind = "type", id, timestamp, cwd, title, parent = "callingSessionId", message, reason, turn = "turnId",
+    }
+    struct Message { role, content, model = "modelId", visibility, hook = "hookEventName" }
+    struct Block {
+        kind = "type", text, thinking, id, name, input, call = "tool_use_id", content,
+        is_error,
+    }
+    struct Counts {
+        input = "inputTokens", output = "outputTokens", cached = "cacheReadTokens",
+        written = "cacheCreationTokens", reasoning = "thinkingTokens",
+    }
+}
+
+/// A session while it is being read.
+#[derive(Debug, Default)]
+struct Session {
+    conversation: Conversation,
+    /// Whether the last message is a reply.
+    is_replied: bool,
+    /// The end of the last turn, if it's recorded.
+    end: Option<Ended>,
+    model: Option<Box<str>>,
+    usage: Usage,
+}
+
+impl Reader for Session {
+    fn record(&mut self, record: Source<'_>, draft: &mut Draft<'_>) {
+        let line = Line::of(record.text);
+        let kind = text(line.kind).unwrap_or_default();
+        let ts = draft.time(line.timestamp);
+        let mark = EventDraft::new(&kind, ts);
+        let is_named = line.timestamp.or(line.id).or(line.turn).is_some();
+        if is_named && draft.is_again(record.text) {
+            return draft.again(&mark);
+        }
+        match &*kind {
+            "session_start" => {
+                draft.event(mark);
+                if draft.run().run_id.is_some() {
+                    return draft.other_session();
+                }
+                let run = draft.run();
+                run.run_id = short(line.id);
+                run.project = short(line.cwd);
+                run.parent = short(line.parent);
+                let title = short(line.title);
+                run.titles = title
+                    .filter(|title| !title.is_empty() && **title != *UNTITLED)
+                    .into_iter()
+                    .collect();
+            }
+            "message" => self.message(record.text, line.message, mark, draft),
+            "compaction_state" => {
+                let event = draft.event(mark.stage("compaction"));
+                draft.compacted(Compaction {
+                    event,
+                    tokens: None,
+                    tokens_after: None,
+                    trigger: Box::default(),
+                });
+            }
+            "agent_turn_outcome" => {
+                let at = draft.event(mark);
+                let reason = filled(line.reason);
+                self.end = reason.map(|reason| ended(&reason).at_event(at));
+            }
+            _ => {
+                draft.event(mark);
+            }
+        }
+    }
+
+    fn beside(&mut self, document: &str) {
+        self.model = short(member(document, "model")).filter(|model| !model.is_empty());
+        self.usage = member(document, "tokenUsage")
+            .map(usage)
+            .unwrap_or_default();
+    }
+
+    fn look(&mut self, draft: &mut Draft<'_>) {
+        let step = self.conversation.last().and_then(|n| draft.step(n));
+        let is_answer = |step: &Part| step.calls.is_empty() && !step.text.is_empty();
+        let is_over = self.end.is_some() || self.is_replied && step.is_some_and(is_answer);
+        let end = self.end.clone();
+        let is_answered = end
+            .as_ref()
+            .is_some_and(|end| end.outcome == Outcome::Completed);
+        let last = self.conversation.last().filter(|_| is_answered);
+        let answer = last.and_then(|n| draft.said(n));
+        let at = draft.latest().filter(|_| end.is_some());
+        let run = draft.run();
+        run.tool = Some("Droid".into());
+        run.updated_at = at;
+        run.awaits_user = is_over && run.parent.is_none();
+        run.ended = end.map(Box::new);
+        run.final_result = answer;
+        run.model = run.model.take().or(self.model.clone());
+        run.turns = Some(self.conversation.turns());
+        run.usage = self.usage;
+        let (input, output) = (self.usage.input, self.usage.output);
+        run.tokens = input
+            .zip(output)
+            .map(|(input, output)| input.saturating_add(output));
+    }
+}
+
+impl Session {
+    fn message(
+        &mut self,
+        record: &str,
+        message: Option<&str>,
+        mark: EventDraft<'_>,
+        draft: &mut Draft<'_>,
+    ) {
+        let message = message.map(Message::of).unwrap_or_default();
+        let role = text(message.role).unwrap_or_default();
+        let mark = mark.stage(&role);
+        if role == "assistant" {
+            let asked = draft.latest();
+            let part = part_of(record);
+            self.is_replied = true;
+            self.end = None;
+            draft.name_model(&part);
+            self.conversation.reply(None, asked, mark, part, draft);
+            return;
+        }
+        let is_note = message.visibility.is_some_and(|who| who != "\"both\"");
+        if role != "user" || is_note || message.hook.is_some() {
+            draft.event(mark.stage("note"));
+            return;
+        }
+        self.is_replied = false;
+        self.end = None;
+        if blocks(message.content).any(|block| block.kind == Some("\"tool_result\"")) {
+            let part = part_of(record);
+            let n = self.conversation.step_of(&part);
+            return draft.results(n.as_slice(), mark, part);
+        }
+        let words = match text(message.content) {
+            Some(words) => words,
+            None => {
+                let texts = blocks(message.content).filter_map(|block| filled(block.text));
+                let said = texts.filter(|words| !words.trim_start().starts_with(REMINDER));
+                said.collect::<Vec<_>>().join("\n")
+            }
+        };
+        if words.is_empty() {
+            draft.event(mark.stage("note"));
+        } else {
+            self.conversation.prompt(&words, &mark, draft);
+        }
+    }
+}
+
+/// Returns the end of a turn.
+fn ended(reason: &str) -> Ended {
+    End::of(ENDS, reason).unwrap_or_else(|| {
+        let (outcome, certainty) = (Outcome::Unknown, Certainty::Recorded);
+        Ended::new(reason, "Ended", outcome, certainty)
+    })
+}
+
+/// Returns the blocks of a message's content.
+fn blocks(content: Option<&str>) -> impl Iterator<Item = Block<'_>> {
+    let content = content.filter(|content| content.starts_with('['));
+    walk::items(content.unwrap_or_default()).map(Block::of)
+}
+
+/// Returns the line of step `n`.
+fn assembled(n: usize, records: &[String]) -> String {
+    part::line(n, records.iter().map(|record| part_of(record)))
+}
+
+/// Returns the part of a step that a line contains.
+fn part_of(record: &str) -> Part {
+    let message = Line::of(record)
+        .message
+        .map(Message::of)
+        .unwrap_or_default();
+    let is_reply = message.role == Some("\"assistant\"");
+    let mut part = Part {
+        model: filled(message.model).filter(|_| is_reply),
+        ..Part::default()
+    };
+    if is_reply {
+        // The content may be a text.
+        part.text.extend(filled(message.content));
+    }
+    for block in blocks(message.content) {
+        match block.kind {
+            Some("\"text\"") if is_reply => part.text.extend(filled(block.text)),
+            Some("\"thinking\"") if is_reply => part.thought.extend(filled(block.thinking)),
+            Some("\"tool_use\"") if is_reply => part.calls.push(CallDraft {
+                id: text(block.id).unwrap_or_default(),
+                name: text(block.name).unwrap_or_default(),
+                args: block.input.unwrap_or("{}").to_owned(),
+            }),
+            Some("\"tool_result\"") if !is_reply => part.answers.push(answer(&block)),
+            _ => {}
+        }
+    }
+    part
+}
+
+fn answer(block: &Block<'_>) -> Answer {
+    let words = spoken(block.content);
+    let failed = is_true(block.is_error);
+    Answer {
+        call: text(block.call).unwrap_or_default(),
+        status: Some(if failed { "error" } else { "success" }),
+        error: failed.then(|| match words.is_empty() {
+            true => NO_WORDS.to_owned(),
+            false => words.clone(),
+        }),
+        output: match failed {
+            true => "null".to_owned(),
+            false => unpacked(&words),
+        },
+        ..Answer::default()
+    }
+}
+
+/// Converts the tokens of a session. Whether the output includes the reasoning isn't documented.
+fn usage(counts: &str) -> Usage {
+    let counts = Counts::of(counts);
+    let [input, output, cached, written, reasoning] = [
+        counts.input,
+        counts.output,
+        counts.cached,
+        counts.written,
+        counts.reasoning,
+    ]
+    .map(count);
+    let whole = |input: u64| {
+        let cache = cached.unwrap_or_default();
+        input
+            .saturating_add(cache)
+            .saturating_add(written.unwrap_or_default())
+    };
+    Usage {
+        input: input.map(whole),
+        cached,
+        output: output.filter(|_| reasoning.unwrap_or_default() == 0),
+        reasoning,
+        written,
+        written_1h: None,
+    }
+}
