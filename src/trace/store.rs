@@ -796,11 +796,15 @@ impl Store {
     fn messages(&self, id: &str) -> io::Result<(VecDeque<i64>, bool)> {
         self.allow(LIST_TIME, u64::MAX);
         let table = &self.rows.messages;
+        // Rows of the same time are in the order in which they were written.
+        let order = match self.order(table) {
+            order if order.is_empty() => "ORDER BY rowid".to_owned(),
+            order => format!("{order}, rowid"),
+        };
         let query = format!(
-            "SELECT rowid FROM {} WHERE {} = ?1 {} LIMIT {}",
+            "SELECT rowid FROM {} WHERE {} = ?1 {order} LIMIT {}",
             table.name,
             table.of,
-            self.order(table),
             MAX_MESSAGES + 1
         );
         let mut query = self.connection.prepare(&query).map_err(failed)?;
