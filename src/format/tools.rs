@@ -8,7 +8,7 @@ use super::{
 };
 
 #[cfg(feature = "board")]
-use super::{hermes, opencode};
+use super::{crush, hermes, opencode};
 
 /// The tools whose traces are read. They are tried in this order.
 static TOOLS: &[&Tool] = &[
@@ -53,6 +53,8 @@ static TOOLS: &[&Tool] = &[
     &opencode::KILO,
     #[cfg(feature = "board")]
     &hermes::SESSION,
+    #[cfg(feature = "board")]
+    &crush::SESSION,
 ];
 
 /// Returns the tool that wrote a file with this name and beginning.

@@ -1,4 +1,4 @@
-"""Writes the sample databases of OpenCode, Kilo and Hermes: `stores.py sample_runs/tools`.
+"""Writes the sample databases of OpenCode, Kilo, Hermes and Crush: `stores.py sample_runs/tools`.
 
 The rows are made up. The tables have the columns that the programs write and no others, in small pages.
 """
@@ -225,9 +225,122 @@ def hermes(path):
     return db
 
 
+CRUSH_TABLES = [
+    """CREATE TABLE sessions (id TEXT PRIMARY KEY, parent_session_id TEXT, title TEXT NOT NULL,
+message_count INTEGER NOT NULL DEFAULT 0 CHECK (message_count >= 0), prompt_tokens INTEGER NOT NULL DEFAULT 0 CHECK (prompt_tokens >= 0),
+completion_tokens INTEGER NOT NULL DEFAULT 0 CHECK (completion_tokens>= 0), cost REAL NOT NULL DEFAULT 0.0 CHECK (cost >= 0.0),
+updated_at INTEGER NOT NULL, created_at INTEGER NOT NULL, summary_message_id TEXT, todos TEXT)""",
+    """CREATE TABLE messages (id TEXT PRIMARY KEY, session_id TEXT NOT NULL, role TEXT NOT NULL, parts TEXT NOT NULL default '[]',
+model TEXT, created_at INTEGER NOT NULL, updated_at INTEGER NOT NULL, finished_at INTEGER, provider TEXT,
+is_summary_message INTEGER DEFAULT 0 NOT NULL, FOREIGN KEY (session_id) REFERENCES sessions (id) ON DELETE CASCADE)""",
+    "CREATE INDEX idx_messages_session_id ON messages (session_id)",
+]
+
+
+class Crush:
+    """The database of one project."""
+
+    def __init__(self, path):
+        self.db = sqlite3.connect(path)
+        self.messages, self.time = 0, START // 1000
+        self.db.execute("PRAGMA page_size=1024")
+        self.db.execute("PRAGMA journal_mode=WAL")
+        for sql in CRUSH_TABLES:
+            self.db.execute(sql)
+
+    def session(self, id, title, parent=None, cost=0.0, tokens=(0, 0)):
+        self.db.execute("INSERT INTO sessions(id,parent_session_id,title,cost,prompt_tokens,completion_tokens,updated_at,created_at)"
+                        " VALUES(?,?,?,?,?,?,?,?)", (id, parent, title, cost, *tokens, self.time, self.time))
+
+    def message(self, session, role, *parts, took=0, model="", summary=0, ends=None):
+        """Ids are random, so they don't sort by time. Most rows have the time of the one before."""
+        self.messages += 1
+        id = f"{self.messages * 7919 % 9973:04x}0000-0000-4000-8000-{self.messages:012}"
+        if role != "assistant":
+            parts = (*parts, part("finish", reason="stop", time=0))
+        created, self.time = self.time, self.time + took
+        ended = None
+        if ends:
+            ended = self.time
+            parts = (*parts, part("finish", **({"reason": ends} if isinstance(ends, str) else ends), time=ended))
+        self.db.execute("INSERT INTO messages VALUES(?,?,?,?,?,?,?,?,?,?)",
+                        (id, session, role, json.dumps(list(parts)), model, created, self.time, ended,
+                         "example" if role == "assistant" else None, summary))
+        self.db.execute("UPDATE sessions SET updated_at=?, message_count=message_count+1 WHERE id=?", (self.time, session))
+        return id
+
+    def user(self, session, words):
+        self.message(session, "user", part("text", text=words))
+
+    def reply(self, session, *parts, ends="end_turn", took=2, **more):
+        return self.message(session, "assistant", *parts, ends=ends, took=took, model="small-1", **more)
+
+    def result(self, session, call, name, content, failed=False, **metadata):
+        self.message(session, "tool", part("tool_result", tool_call_id=call, name=name, content=content, data="", mime_type="",
+                                           metadata=json.dumps(metadata) if metadata else "", is_error=failed))
+
+
+def part(kind, **data):
+    return {"type": kind, "data": data}
+
+
+def call(id, name, **given):
+    return part("tool_call", id=id, name=name, input=json.dumps(given), provider_executed=False, finished=True)
+
+
+def crush(path):
+    store = Crush(path)
+    main, killed, stopped, failed, denied = (f"{n}0000000-1111-4111-8111-111111111111" for n in "12345")
+    file = "/home/me/ledger/ledger.py"
+    store.session(main, "Ledger total fix", cost=0.05, tokens=(900, 60))
+    store.user(main, "The total is wrong, fix it.")
+    first = store.reply(main, part("reasoning", thinking="Run the test first.", signature="", started_at=0),
+                        part("text", text="I'll run the test."), call("call_1", "bash", command="python -m unittest", description="test"),
+                        call("call_2", "agent", prompt="What does total skip?"), ends="tool_use")
+    helper = f"{first}$$call_2"
+    store.result(main, "call_1", "bash", "\nFAILED (failures=1)\nExit code 1\n\n<cwd>/home/me/ledger</cwd>",
+                 start_time=START + 2000, end_time=START + 2500, output="", description="test", working_directory="/home/me/ledger")
+    store.result(main, "call_2", "agent", "the first row")
+    store.reply(main, call("call_3", "edit", file_path=file, old_string="rows[1:]", new_string="rows"),
+                call("call_4", "view", file_path="/home/me/ledger/none.py"), ends="tool_use")
+    store.result(main, "call_3", "edit", f"<result>\nContent replaced in file: {file}\n</result>\n", additions=1, removals=1,
+                 old_content="def total(rows):\n    return sum(rows[1:])\n", new_content="def total(rows):\n    return sum(rows)\n")
+    store.result(main, "call_4", "view", "File not found: /home/me/ledger/none.py", failed=True)
+    store.reply(main, part("text", text="`total` no longer skips the first row."))
+    store.message(main, "user", part("shell_command", command="git status", output="clean", exit_code=0))
+    summary = store.reply(main, part("text", text="Total was fixed."), summary=1)
+    store.db.execute("UPDATE sessions SET summary_message_id=? WHERE id=?", (summary, main))
+    store.user(main, "What did you change?")
+    store.reply(main, part("text", text="The slice in `tot"), ends="max_tokens")
+
+    store.session(helper, "New Agent Session", parent=main, cost=0.01, tokens=(400, 30))
+    store.user(helper, "What does total skip?")
+    store.reply(helper, part("text", text="The first row."))
+
+    store.session(killed, "Untitled Session")
+    store.user(killed, "Build it.")
+    store.reply(killed, part("text", text="Building."), call("call_5", "bash", command="make"), ends=None)
+
+    store.session(stopped, "Long talk")
+    store.user(stopped, "Wait for me.")
+    store.reply(stopped, call("call_6", "bash", command="sleep 60"), ends={"reason": "canceled", "message": "User canceled request"})
+    store.result(stopped, "call_6", "bash", "Error: user cancelled assistant tool calling", failed=True)
+
+    store.session(failed, "Hello")
+    store.user(failed, "Hello.")
+    store.reply(failed, ends={"reason": "error", "message": "Provider Error", "details": "500 Internal Server Error"})
+
+    store.session(denied, "Clean up")
+    store.user(denied, "Clean up.")
+    store.reply(denied, call("call_7", "bash", command="rm -r build"))
+    store.result(denied, "call_7", "bash", "User denied permission", failed=True)
+    store.db.commit()
+    return store.db
+
+
 def main(root):
     for folder, name, make, keeps_log in [("opencode", "opencode.db", opencode, True), ("kilo", "kilo.db", kilo, False),
-                                          ("hermes", "state.db", hermes, False)]:
+                                          ("hermes", "state.db", hermes, False), ("crush", "crush.db", crush, False)]:
         os.makedirs(os.path.join(root, folder), exist_ok=True)
         with tempfile.TemporaryDirectory() as temp:
             path = os.path.join(temp, name)
