@@ -54,11 +54,12 @@ pub fn may_be_trace(name: &str) -> bool {
 pub(super) const HISTORY: &str = ".aider.chat.history.md";
 /// The names of databases with runs, without the ending, and whether more may follow the name:
 /// development versions add that of their channel, as in `opencode-dev.db`.
-const STORES: [(&str, bool); 4] = [
+const STORES: [(&str, bool); 5] = [
     ("opencode", true),
     ("kilo", true),
     ("state", false),
     ("crush", false),
+    ("sessions", false),
 ];
 /// How a database begins.
 #[cfg(feature = "board")]

@@ -66,6 +66,8 @@ mod crush;
 mod draft;
 mod ends;
 mod gemini;
+#[cfg(feature = "board")]
+mod goose;
 mod gptme;
 mod harbor;
 #[cfg(feature = "board")]

@@ -8,7 +8,7 @@ use super::{
 };
 
 #[cfg(feature = "board")]
-use super::{crush, hermes, opencode};
+use super::{crush, goose, hermes, opencode};
 
 /// The tools whose traces are read. They are tried in this order.
 static TOOLS: &[&Tool] = &[
@@ -55,6 +55,8 @@ static TOOLS: &[&Tool] = &[
     &hermes::SESSION,
     #[cfg(feature = "board")]
     &crush::SESSION,
+    #[cfg(feature = "board")]
+    &goose::SESSION,
 ];
 
 /// Returns the tool that wrote a file with this name and beginning.

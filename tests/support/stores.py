@@ -1,8 +1,9 @@
-"""Writes the sample databases of OpenCode, Kilo, Hermes and Crush: `stores.py sample_runs/tools`.
+"""Writes the sample databases of OpenCode, Kilo, Hermes, Crush and Goose: `stores.py sample_runs/tools`.
 
 The rows are made up. The tables have the columns that the programs write and no others, in small pages.
 """
 
+import datetime
 import json
 import os
 import shutil
@@ -338,9 +339,116 @@ def crush(path):
     return store.db
 
 
+GOOSE_TABLES = [
+    "CREATE TABLE schema_version (version INTEGER PRIMARY KEY, applied_at TIMESTAMP DEFAULT CURRENT_TIMESTAMP)",
+    """CREATE TABLE sessions (id TEXT PRIMARY KEY, name TEXT NOT NULL DEFAULT '', description TEXT NOT NULL DEFAULT '',
+user_set_name BOOLEAN DEFAULT FALSE, session_type TEXT NOT NULL DEFAULT 'user', working_dir TEXT NOT NULL,
+created_at TIMESTAMP DEFAULT CURRENT_TIMESTAMP, updated_at TIMESTAMP DEFAULT CURRENT_TIMESTAMP, extension_data TEXT DEFAULT '{}',
+accumulated_total_tokens INTEGER, accumulated_input_tokens INTEGER, accumulated_output_tokens INTEGER,
+accumulated_cache_read_tokens INTEGER, accumulated_cache_write_tokens INTEGER, accumulated_cost REAL, provider_name TEXT,
+model_config_json TEXT, goose_mode TEXT NOT NULL DEFAULT 'auto', archived_at TIMESTAMP, parent_session_id TEXT)""",
+    """CREATE TABLE messages (id INTEGER PRIMARY KEY AUTOINCREMENT, message_id TEXT, session_id TEXT NOT NULL REFERENCES sessions(id),
+role TEXT NOT NULL, content_json TEXT NOT NULL, created_timestamp INTEGER NOT NULL, timestamp TIMESTAMP DEFAULT '', tokens INTEGER,
+metadata_json TEXT)""",
+    "CREATE INDEX idx_messages_session_created ON messages(session_id, created_timestamp, id)",
+]
+
+
+class Goose:
+    """The database of one user."""
+
+    def __init__(self, path):
+        self.db = sqlite3.connect(path)
+        self.time = START // 1000
+        self.db.execute("PRAGMA page_size=1024")
+        self.db.execute("PRAGMA journal_mode=WAL")
+        for sql in GOOSE_TABLES:
+            self.db.execute(sql)
+        self.db.execute("INSERT INTO schema_version VALUES(17, '2026-05-04 09:00:00')")
+
+    def session(self, id, name, kind="user", parent=None, tokens=None, cost=None):
+        at = datetime.datetime.fromtimestamp(self.time, datetime.timezone.utc).strftime("%Y-%m-%d %H:%M:%S")
+        row = {"id": id, "name": name, "session_type": kind, "working_dir": "/home/me/ledger", "created_at": at, "updated_at": at,
+               "extension_data": json.dumps({"enabled_extensions.v0": {"extensions": [{"envs": {"TOKEN": "not for board"}}]}}),
+               "provider_name": "example", "parent_session_id": parent, "accumulated_cost": cost,
+               "model_config_json": json.dumps({"model_name": "small-1", "context_limit": 128000})}
+        if tokens:
+            names = ["input", "output", "cache_read", "cache_write"]
+            row |= {f"accumulated_{name}_tokens": value for name, value in zip(names, tokens)}
+            row["accumulated_total_tokens"] = tokens[0] + tokens[1]
+        self.db.execute(f"INSERT INTO sessions({','.join(row)}) VALUES({','.join('?' * len(row))})", tuple(row.values()))
+
+    def message(self, session, role, *content, sees=(True, True), took=0, usage=None, **more):
+        self.time += took
+        metadata = {"userVisible": sees[0], "agentVisible": sees[1]} | more
+        if usage:
+            names = ["inputTokens", "outputTokens", "cacheReadTokens", "cost"]
+            metadata["usage"] = dict(zip(names, usage)) | {"costSource": "estimated"}
+        self.db.execute("INSERT INTO messages(message_id,session_id,role,content_json,created_timestamp,metadata_json) VALUES(?,?,?,?,?,?)",
+                        (f"msg_{self.db.total_changes:04}", session, role, json.dumps(list(content)), self.time, json.dumps(metadata)))
+
+    def user(self, session, words, **more):
+        self.message(session, "user", text(words), took=5, **more)
+
+    def reply(self, session, *content, took=3, **more):
+        self.message(session, "assistant", *content, took=took, **more)
+
+    def result(self, session, id, words, failed=False, took=0, **value):
+        value = {"content": [{"type": "text", "text": words, "annotations": {"priority": 0.0}}], "isError": failed} | value
+        self.message(session, "user", {"type": "toolResponse", "id": id, "toolResult": {"status": "success", "value": value}}, took=took)
+
+
+def asks(id, name, **given):
+    return {"type": "toolRequest", "id": id, "toolCall": {"status": "success", "value": {"name": name, "arguments": given}}}
+
+
+def goose(path):
+    store = Goose(path)
+    main, helper, stopped, declined = (f"20260504_{n}" for n in range(1, 5))
+    file = "/home/me/ledger/ledger.py"
+    first = {"type": "thinking", "thinking": "Run the test first.", "signature": ""}
+    store.session(main, "Ledger total fix", tokens=(2300, 150, 600, 0), cost=0.02)
+    store.user(main, "The total is wrong, fix it.", sees=(True, False))
+    store.reply(main, text("I'll run the test."), sees=(True, False))
+    # The calls of one reply, each with its result, in the second in which it arrived.
+    store.reply(main, first, asks("call_1", "shell", command="python -m unittest"), sees=(True, False), took=0)
+    store.result(main, "call_1", "FAILED (failures=1)\n\nCommand exited with code 1", failed=True,
+                 structuredContent={"stdout": "", "stderr": "FAILED (failures=1)", "exit_code": 1})
+    store.reply(main, first, asks("call_2", "delegate", instructions="What does total skip?"), sees=(True, False), took=0,
+                usage=(500, 60, 0, 0.004))
+    store.result(main, "call_2", "the first row")
+    store.message(main, "user", text("Ledger: `total` skips a row."), sees=(False, True), took=9)
+    store.message(main, "assistant", text("Your context was compacted. The previous message contains a summary of the conversation"
+                                          " so far.\nContinue calling tools as necessary to complete the task."), sees=(False, True))
+    store.message(main, "user", text("The total is wrong, fix it."))
+    store.reply(main, asks("call_3", "edit", path=file, before="rows[1:]", after="rows"), usage=(600, 40, 300, 0.005))
+    store.result(main, "call_3", f"Edited {file} (1 lines -> 1 lines)")
+    store.reply(main, text("`total` no longer skips the first row."), usage=(700, 20, 300, 0.006))
+    store.message(main, "user", text("/prompts"), sees=(True, False), took=5)
+    store.message(main, "assistant", text("No prompts available"), sees=(True, False))
+
+    store.session(helper, "Read the code", kind="sub_agent", parent=main, tokens=(400, 30, 0, 0), cost=0.001)
+    store.user(helper, "What does total skip?")
+    store.reply(helper, text("The first row."), usage=(400, 30, 0, 0.001))
+
+    store.session(stopped, "CLI Session")
+    store.user(stopped, "Wait for me.")
+    store.reply(stopped, asks("call_4", "developer__shell", command="sleep 60"))
+    store.message(stopped, "user")
+
+    store.session(declined, "Clean up")
+    store.user(declined, "Clean up.")
+    store.reply(declined, asks("call_5", "shell", command="rm -r build"), usage=(300, 10, 0, 0.001))
+    store.result(declined, "call_5", "The user has declined to run this tool. DO NOT attempt to call this tool again.", failed=True)
+    store.reply(declined, text("The model returned an empty response. Please resend your message to continue."))
+    store.db.commit()
+    return store.db
+
+
 def main(root):
     for folder, name, make, keeps_log in [("opencode", "opencode.db", opencode, True), ("kilo", "kilo.db", kilo, False),
-                                          ("hermes", "state.db", hermes, False), ("crush", "crush.db", crush, False)]:
+                                          ("hermes", "state.db", hermes, False), ("crush", "crush.db", crush, False),
+                                          ("goose", "sessions.db", goose, False)]:
         os.makedirs(os.path.join(root, folder), exist_ok=True)
         with tempfile.TemporaryDirectory() as temp:
             path = os.path.join(temp, name)
