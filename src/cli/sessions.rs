@@ -44,7 +44,7 @@ const TOOLS: [(&str, &str, &str, &str); 18] = [
 ];
 
 /// The tools that keep their sessions in a database: as above, with the path of the database.
-const STORES: [(&str, &str, &str, &str); 3] = [
+const STORES: [(&str, &str, &str, &str); 5] = [
     (
         "OpenCode",
         "XDG_DATA_HOME",
@@ -53,6 +53,13 @@ const STORES: [(&str, &str, &str, &str); 3] = [
     ),
     ("Kilo", "XDG_DATA_HOME", ".local/share", "kilo/kilo.db"),
     ("Hermes", "HERMES_HOME", ".hermes", "state.db"),
+    (
+        "Goose",
+        "XDG_DATA_HOME",
+        ".local/share",
+        "goose/sessions/sessions.db",
+    ),
+    ("Goose", "GOOSE_PATH_ROOT", "", "data/sessions/sessions.db"),
 ];
 /// The variable for the path of OpenCode's database. A relative path is in the directory of the
 /// default one.
@@ -171,8 +178,10 @@ mod tests {
             home.path().join(".local/share/opencode/opencode.db"),
             home.path().join(".local/share/kilo/kilo.db"),
             home.path().join(".hermes/state.db"),
+            home.path().join(".local/share/goose/sessions/sessions.db"),
             home.path().join(".local/share/opencode/opencode-dev.db"),
             home.path().join("data/kilo/kilo.db"),
+            home.path().join("data/sessions/sessions.db"),
         ];
         for file in &files {
             std::fs::create_dir_all(file.parent().unwrap()).unwrap();
@@ -187,15 +196,15 @@ mod tests {
             let places = among(var).into_iter();
             places.map(|place| place.dir).collect::<Vec<_>>()
         };
-        assert_eq!(named(&[]), files[..3]);
+        assert_eq!(named(&[]), files[..4]);
         let dev = Path::new("opencode-dev.db");
-        assert_eq!(named(&[(OPENCODE_DB, dev)])[0], files[3]);
-        assert_eq!(named(&[(OPENCODE_DB, &files[4])])[0], files[4]);
+        assert_eq!(named(&[(OPENCODE_DB, dev)])[0], files[4]);
+        assert_eq!(named(&[(OPENCODE_DB, &files[5])])[0], files[5]);
         let data = home.path().join("data");
-        assert_eq!(
-            named(&[("XDG_DATA_HOME", &data)]),
-            [files[4].clone(), files[2].clone()]
-        );
-        assert_eq!(named(&[("HERMES_HOME", &data)]), files[..2]);
+        let of = |places: &[usize]| places.iter().map(|n| files[*n].clone()).collect::<Vec<_>>();
+        assert_eq!(named(&[("XDG_DATA_HOME", &data)]), of(&[5, 2]));
+        assert_eq!(named(&[("HERMES_HOME", &data)]), of(&[0, 1, 3]));
+        let root = home.path();
+        assert_eq!(named(&[("GOOSE_PATH_ROOT", root)]), of(&[0, 1, 2, 3, 6]));
     }
 }

@@ -7,7 +7,7 @@
 use super::conversation::Conversation;
 use super::ends::{End, ends};
 use super::lines::is_store_of;
-use super::opencode::LARGE_ROW;
+use super::opencode::{LARGE_MESSAGE, LARGE_ROW, MORE_ROWS};
 use super::part::{self, quoted, text};
 use super::value::{above_zero, count, cut, filled, int, limit, seconds, short, unpacked};
 use super::{
@@ -232,10 +232,7 @@ impl Reader for Session {
                 draft.event(EventDraft::new("usage", None));
             }
             3 => self.message(record.text, draft),
-            _ => draft.issue(
-                IssueKind::TooLong,
-                "the session has more messages or sub-agents than board reads",
-            ),
+            _ => draft.issue(IssueKind::TooLong, MORE_ROWS),
         }
     }
 
@@ -314,10 +311,7 @@ impl Session {
         let role = text(message.role).unwrap_or_default();
         let mark = EventDraft::new(&role, seconds(message.time));
         if message.left_out.is_some() {
-            draft.issue(
-                IssueKind::TooLong,
-                "the message has values that are too large to be read",
-            );
+            draft.issue(IssueKind::TooLong, LARGE_MESSAGE);
         }
         let is_compacted = int(message.compacted).is_some_and(|compacted| compacted > 0);
         let was_compacted = std::mem::replace(&mut self.is_compacted, is_compacted);

@@ -54,8 +54,15 @@ pub fn may_be_trace(name: &str) -> bool {
 pub(super) const HISTORY: &str = ".aider.chat.history.md";
 /// The names of databases with runs, without the ending, and whether more may follow the name:
 /// development versions add that of their channel, as in `opencode-dev.db`.
-const STORES: [(&str, bool); 3] = [("opencode", true), ("kilo", true), ("state", false)];
+const STORES: [(&str, bool); 5] = [
+    ("opencode", true),
+    ("kilo", true),
+    ("state", false),
+    ("crush", false),
+    ("sessions", false),
+];
 /// How a database begins.
+#[cfg(feature = "board")]
 pub(crate) const SQLITE: &[u8] = b"SQLite format 3\0";
 
 /// Returns which of the [`STORES`] a file of this name may be.
@@ -72,6 +79,7 @@ fn store(name: &str) -> Option<&'static str> {
 
 /// Returns whether a file is the database `program`, by its name and its beginning. Its tables may be
 /// in another file.
+#[cfg(feature = "board")]
 pub(super) fn is_store_of(name: &str, head: &[u8], program: &str) -> bool {
     head.starts_with(SQLITE) && store(name) == Some(program)
 }

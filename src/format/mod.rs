@@ -62,10 +62,14 @@ mod codex;
 mod continue_cli;
 mod conversation;
 mod copilot;
+#[cfg(feature = "board")]
+mod crush;
 mod draft;
 mod droid;
 mod ends;
 mod gemini;
+#[cfg(feature = "board")]
+mod goose;
 mod gptme;
 mod harbor;
 #[cfg(feature = "board")]
@@ -100,11 +104,11 @@ mod watch;
 pub(crate) use qitos::event_kind;
 
 pub use draft::{Draft, EventDraft, Open, RecordPlace};
-#[cfg(feature = "board")]
-pub(crate) use lines::store_of_log;
 pub use lines::{HEAD_BYTES, is_record, may_be_trace};
-pub(crate) use lines::{SQLITE, before_compression, is_lines};
-pub use origin::{EMPTY, Origin, UNKNOWN, may_be_skipped, origin};
+#[cfg(feature = "board")]
+pub(crate) use lines::{SQLITE, store_of_log};
+pub(crate) use lines::{before_compression, is_lines};
+pub use origin::{EMPTY, Origin, UNKNOWN, is_hidden_folder, is_hidden_trace, origin};
 pub use part::{Answer, CallDraft, Part, Tokens, is_at_limit};
 pub use qitos::{event_head, manifest, step_head};
 pub use reader::{Reader, Source, Tool};

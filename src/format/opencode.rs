@@ -117,6 +117,10 @@ const DOCUMENT: Paths = &[
 
 /// What a session's row lacks if a value in it is too large.
 pub(super) const LARGE_ROW: &str = "a value of the session is too large to read";
+/// What a message lacks if values in it are too large.
+pub(super) const LARGE_MESSAGE: &str = "the message has values that are too large to be read";
+/// What a session lacks if it has too many rows.
+pub(super) const MORE_ROWS: &str = "the session has more messages or sub-agents than board reads";
 
 const STORE: Several = Several {
     paths: &[
@@ -310,10 +314,7 @@ impl Reader for Session {
             }
             2 => self.message(record.text, draft),
             4 => draft.issue(IssueKind::Missing, MISSING),
-            _ => draft.issue(
-                IssueKind::TooLong,
-                "the session has more messages or sub-agents than board reads",
-            ),
+            _ => draft.issue(IssueKind::TooLong, MORE_ROWS),
         }
     }
 
@@ -381,10 +382,7 @@ impl Session {
             self.is_reverted = true;
         }
         if message.left_out.is_some() || pieces(&message).any(|piece| piece.left_out.is_some()) {
-            draft.issue(
-                IssueKind::TooLong,
-                "the message has values that are too large to be read",
-            );
+            draft.issue(IssueKind::TooLong, LARGE_MESSAGE);
         }
         self.active = pieces(&message)
             .filter_map(|piece| written(&piece))

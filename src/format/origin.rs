@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 
-use super::lines::{HISTORY, SQLITE, has_ending, is_lines, mended, with_lower_ending};
+use super::lines::{HISTORY, has_ending, is_lines, mended, with_lower_ending};
 use super::tools::tool_of;
 use super::value::{is_text, objects};
 use super::watch::begun;
@@ -81,14 +81,16 @@ pub fn origin(name: &str, head: &[u8]) -> Origin {
     }
 }
 
-/// Returns whether a file with this name is examined although its name begins with a dot, or only to
-/// report that it isn't read.
-pub fn may_be_skipped(name: &str) -> bool {
-    name == HISTORY || STORES.iter().any(|(store, _)| *store == name)
+/// Returns whether a file with this name is examined although its name begins with a dot.
+pub fn is_hidden_trace(name: &str) -> bool {
+    name == HISTORY
 }
 
-/// File names of tools' databases, with what they are.
-const STORES: [(&str, &str); 1] = [("crush.db", "Crush store")];
+/// Returns whether a directory with this name is searched although its name begins with a dot: Crush
+/// keeps its sessions in one.
+pub fn is_hidden_folder(name: &str) -> bool {
+    cfg!(feature = "board") && name == ".crush"
+}
 
 /// Decodes the beginning of a UTF-16 file, recognised by its byte order mark, as UTF-8.
 fn utf16(head: &[u8]) -> Option<Vec<u8>> {
@@ -259,12 +261,6 @@ fields! {
 
 /// Returns what an unsupported file is, if its beginning is conclusive.
 fn foreign(name: &str, head: &[u8]) -> Option<&'static str> {
-    if head.starts_with(SQLITE) {
-        return STORES
-            .iter()
-            .find(|(store, _)| *store == name)
-            .map(|(_, what)| *what);
-    }
     if is_lines(name) {
         return objects(head).take(8).find_map(foreign_line);
     }
@@ -441,11 +437,8 @@ mod tests {
                 "{\"sessionId\": \"a\", \"title\": \"t\", \"workspaceDirectory\": \"/\", \"history\": [",
                 "Continue session",
             ),
-            (
-                "crush.db",
-                "SQLite format 3\0",
-                "unsupported format (looks like a Crush store)",
-            ),
+            #[cfg(feature = "board")]
+            ("crush.db", "SQLite format 3\0", "Crush session"),
             #[cfg(feature = "board")]
             ("opencode.db", "SQLite format 3\0", "OpenCode session"),
             ("opencode.db", "no database", "other"),

@@ -2,7 +2,7 @@
 //! adds both to the conversation, so the model reads them with the next prompt.
 //!
 //! Claude Code writes the command and its output as two messages; Codex, Gemini CLI and Qwen Code
-//! write one. Pi's record has them in fields.
+//! write one. The records of Pi and Crush have them in fields.
 
 use crate::model::json::Json;
 
@@ -70,16 +70,24 @@ impl<'a> UserShell<'a> {
         })
     }
 
-    /// Returns the command in a record that has it in fields.
+    /// Returns the command in a record that has it in fields: in its message, or in a part of it.
     pub fn in_record(record: &'a Json<'_>) -> Option<Self> {
-        let message = record.get("message")?;
-        let text = |key: &str| message.get(key).and_then(Json::as_str);
+        let text = |command: &'a Json<'_>, key: &str| command.get(key).and_then(Json::as_str);
+        let part = || match record.get("parts")? {
+            Json::Array(parts) => parts
+                .iter()
+                .find(|part| text(part, "type") == Some("shell_command"))?
+                .get("data"),
+            _ => None,
+        };
+        let ran = record.get("message").or_else(part)?;
         Some(Self {
-            command: Some(text("command")?),
-            output: text("output"),
+            command: Some(text(ran, "command")?),
+            output: text(ran, "output"),
             stderr: "",
-            exit: message
-                .get("exitCode")
+            exit: ["exitCode", "exit_code"]
+                .iter()
+                .find_map(|key| ran.get(key))
                 .and_then(Json::as_f64)
                 .map(|code| code as i64),
         })

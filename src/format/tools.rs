@@ -9,7 +9,7 @@ use super::{
 };
 
 #[cfg(feature = "board")]
-use super::{hermes, opencode};
+use super::{crush, goose, hermes, opencode};
 
 /// The tools whose traces are read. They are tried in this order.
 static TOOLS: &[&Tool] = &[
@@ -60,6 +60,9 @@ static TOOLS: &[&Tool] = &[
     &opencode::FILES,
     #[cfg(feature = "board")]
     &opencode::EXPORT,
+    &crush::SESSION,
+    #[cfg(feature = "board")]
+    &goose::SESSION,
 ];
 
 /// Returns the tool that wrote a file with this name and beginning.

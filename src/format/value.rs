@@ -98,6 +98,13 @@ pub(super) fn millis(value: Option<&str>) -> Option<i64> {
         .map(|millis| (millis * 1e3) as i64)
 }
 
+/// Returns a time in microseconds, from seconds since the epoch, or from milliseconds if the number
+/// is too large for those.
+#[cfg(feature = "board")]
+pub(super) fn time(value: Option<&str>) -> Option<i64> {
+    seconds(value).or_else(|| millis(value))
+}
+
 /// Returns an RFC 3339 time in microseconds since the epoch.
 pub(super) fn micros(value: Option<&str>) -> Option<i64> {
     parse_ts(&text(value)?).map(|stamp| stamp.micros)

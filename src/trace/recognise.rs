@@ -17,10 +17,7 @@ use crate::model::TraceFile;
 /// # Errors
 /// Fails if the file can't be opened or read. Returns a not-found error if it doesn't exist.
 pub(super) fn origin(dir: &Dir, name: &OsStr) -> io::Result<Origin> {
-    let Some(text) = name
-        .to_str()
-        .filter(|name| format::may_be_trace(name) || format::may_be_skipped(name))
-    else {
+    let Some(text) = name.to_str().filter(|name| format::may_be_trace(name)) else {
         return Ok(Origin::Other);
     };
     let (file, _) = dir.file(name)?;

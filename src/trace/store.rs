@@ -796,11 +796,15 @@ impl Store {
     fn messages(&self, id: &str) -> io::Result<(VecDeque<i64>, bool)> {
         self.allow(LIST_TIME, u64::MAX);
         let table = &self.rows.messages;
+        // Rows of the same time are in the order in which they were written.
+        let order = match self.order(table) {
+            order if order.is_empty() => "ORDER BY rowid".to_owned(),
+            order => format!("{order}, rowid"),
+        };
         let query = format!(
-            "SELECT rowid FROM {} WHERE {} = ?1 {} LIMIT {}",
+            "SELECT rowid FROM {} WHERE {} = ?1 {order} LIMIT {}",
             table.name,
             table.of,
-            self.order(table),
             MAX_MESSAGES + 1
         );
         let mut query = self.connection.prepare(&query).map_err(failed)?;
@@ -1128,17 +1132,23 @@ mod tests {
 
     /// Copies the sample of OpenCode, with its database as if it was written a while ago.
     fn copied() -> (tempfile::TempDir, Place, &'static Rows) {
-        let sample = Path::new(env!("CARGO_MANIFEST_DIR")).join("sample_runs/tools/opencode");
+        copied_of("opencode", NAME)
+    }
+
+    /// Copies the database of a sample in this way.
+    fn copied_of(folder: &str, name: &str) -> (tempfile::TempDir, Place, &'static Rows) {
+        let samples = Path::new(env!("CARGO_MANIFEST_DIR")).join("sample_runs/tools");
         let root = tempfile::tempdir().unwrap();
-        for name in ["opencode.db", "opencode.db-wal"] {
-            fs::copy(sample.join(name), root.path().join(name)).unwrap();
+        for entry in fs::read_dir(samples.join(folder)).unwrap() {
+            let entry = entry.unwrap();
+            fs::copy(entry.path(), root.path().join(entry.file_name())).unwrap();
         }
-        age(&root.path().join(NAME));
-        let head = fs::read(root.path().join(NAME)).unwrap();
-        let Shape::Several(several) = &tool(NAME, &head).unwrap().shape else {
+        age(&root.path().join(name));
+        let head = fs::read(root.path().join(name)).unwrap();
+        let Shape::Several(several) = &tool(name, &head).unwrap().shape else {
             panic!("a database has several runs")
         };
-        let place = Place::of(root.path(), Path::new(""), OsStr::new(NAME));
+        let place = Place::of(root.path(), Path::new(""), OsStr::new(name));
         (root, place, several.rows.unwrap())
     }
 
@@ -1233,6 +1243,54 @@ mod tests {
             .unwrap();
         let (_, seen) = list(&place, rows, 100).unwrap();
         assert_eq!(text(&place, rows, seen), old);
+    }
+
+    #[test]
+    fn each_change_of_a_session_shows_in_its_version_and_no_other() {
+        for (folder, name, session, parts) in [
+            (
+                "crush",
+                "crush.db",
+                "20000000-1111-4111-8111-111111111111",
+                "parts",
+            ),
+            ("goose", "sessions.db", "20260504_3", "content_json"),
+        ] {
+            let (root, place, rows) = copied_of(folder, name);
+            let writer = Connection::open(root.path().join(name)).unwrap();
+            let versions = || {
+                let ((runs, ..), _) = list(&place, rows, 100).unwrap();
+                let versions = runs.into_iter().map(|(id, run)| (id, run.version));
+                versions.collect::<HashMap<_, _>>()
+            };
+            let newest =
+                format!("(SELECT max(rowid) FROM messages WHERE session_id = '{session}')");
+            for sql in [
+                // A reply grows in the second in which it was written.
+                format!("UPDATE messages SET {parts} = {parts} || ' ' WHERE rowid = {newest}"),
+                // Rows are replaced by equal ones.
+                format!(
+                    "CREATE TEMP TABLE old AS SELECT * FROM messages WHERE rowid = {newest}; \
+                     DELETE FROM messages WHERE rowid = {newest}; \
+                     INSERT INTO messages SELECT * FROM old; \
+                     UPDATE messages SET rowid = rowid + 1000 WHERE rowid = {newest}"
+                ),
+                format!("DELETE FROM messages WHERE rowid = {newest}"),
+                format!(
+                    "UPDATE sessions SET {} = 'another' WHERE id = '{session}'",
+                    if folder == "crush" { "title" } else { "name" }
+                ),
+            ] {
+                let before = versions();
+                writer.execute_batch(&sql).unwrap();
+                let changed: Vec<_> = versions()
+                    .into_iter()
+                    .filter(|(id, version)| before.get(id) != Some(version))
+                    .map(|(id, _)| id.to_string())
+                    .collect();
+                assert_eq!(changed, [session], "{name}: {sql}");
+            }
+        }
     }
 
     #[test]

@@ -1,8 +1,9 @@
-"""Writes the sample databases of OpenCode, Kilo and Hermes: `stores.py sample_runs/tools`.
+"""Writes the sample databases of OpenCode, Kilo, Hermes, Crush and Goose: `stores.py sample_runs/tools`.
 
 The rows are made up. The tables have the columns that the programs write and no others, in small pages.
 """
 
+import datetime
 import json
 import os
 import shutil
@@ -225,9 +226,229 @@ def hermes(path):
     return db
 
 
+CRUSH_TABLES = [
+    """CREATE TABLE sessions (id TEXT PRIMARY KEY, parent_session_id TEXT, title TEXT NOT NULL,
+message_count INTEGER NOT NULL DEFAULT 0 CHECK (message_count >= 0), prompt_tokens INTEGER NOT NULL DEFAULT 0 CHECK (prompt_tokens >= 0),
+completion_tokens INTEGER NOT NULL DEFAULT 0 CHECK (completion_tokens>= 0), cost REAL NOT NULL DEFAULT 0.0 CHECK (cost >= 0.0),
+updated_at INTEGER NOT NULL, created_at INTEGER NOT NULL, summary_message_id TEXT, todos TEXT)""",
+    """CREATE TABLE messages (id TEXT PRIMARY KEY, session_id TEXT NOT NULL, role TEXT NOT NULL, parts TEXT NOT NULL default '[]',
+model TEXT, created_at INTEGER NOT NULL, updated_at INTEGER NOT NULL, finished_at INTEGER, provider TEXT,
+is_summary_message INTEGER DEFAULT 0 NOT NULL, FOREIGN KEY (session_id) REFERENCES sessions (id) ON DELETE CASCADE)""",
+    "CREATE INDEX idx_messages_session_id ON messages (session_id)",
+]
+
+
+class Crush:
+    """The database of one project."""
+
+    def __init__(self, path):
+        self.db = sqlite3.connect(path)
+        self.messages, self.time = 0, START // 1000
+        self.db.execute("PRAGMA page_size=1024")
+        self.db.execute("PRAGMA journal_mode=WAL")
+        for sql in CRUSH_TABLES:
+            self.db.execute(sql)
+
+    def session(self, id, title, parent=None, cost=0.0, tokens=(0, 0)):
+        self.db.execute("INSERT INTO sessions(id,parent_session_id,title,cost,prompt_tokens,completion_tokens,updated_at,created_at)"
+                        " VALUES(?,?,?,?,?,?,?,?)", (id, parent, title, cost, *tokens, self.time, self.time))
+
+    def message(self, session, role, *parts, took=0, model="", summary=0, ends=None):
+        """Ids are random, so they don't sort by time. Most rows have the time of the one before."""
+        self.messages += 1
+        id = f"{self.messages * 7919 % 9973:04x}0000-0000-4000-8000-{self.messages:012}"
+        if role != "assistant":
+            parts = (*parts, part("finish", reason="stop", time=0))
+        created, self.time = self.time, self.time + took
+        ended = None
+        if ends:
+            ended = self.time
+            parts = (*parts, part("finish", **({"reason": ends} if isinstance(ends, str) else ends), time=ended))
+        self.db.execute("INSERT INTO messages VALUES(?,?,?,?,?,?,?,?,?,?)",
+                        (id, session, role, json.dumps(list(parts)), model, created, self.time, ended,
+                         "example" if role == "assistant" else None, summary))
+        self.db.execute("UPDATE sessions SET updated_at=?, message_count=message_count+1 WHERE id=?", (self.time, session))
+        return id
+
+    def user(self, session, words):
+        self.message(session, "user", part("text", text=words))
+
+    def reply(self, session, *parts, ends="end_turn", took=2, **more):
+        return self.message(session, "assistant", *parts, ends=ends, took=took, model="small-1", **more)
+
+    def result(self, session, call, name, content, failed=False, **metadata):
+        self.message(session, "tool", part("tool_result", tool_call_id=call, name=name, content=content, data="", mime_type="",
+                                           metadata=json.dumps(metadata) if metadata else "", is_error=failed))
+
+
+def part(kind, **data):
+    return {"type": kind, "data": data}
+
+
+def call(id, name, **given):
+    return part("tool_call", id=id, name=name, input=json.dumps(given), provider_executed=False, finished=True)
+
+
+def crush(path):
+    store = Crush(path)
+    main, killed, stopped, failed, denied = (f"{n}0000000-1111-4111-8111-111111111111" for n in "12345")
+    file = "/home/me/ledger/ledger.py"
+    store.session(main, "Ledger total fix", cost=0.05, tokens=(900, 60))
+    store.user(main, "The total is wrong, fix it.")
+    first = store.reply(main, part("reasoning", thinking="Run the test first.", signature="", started_at=0),
+                        part("text", text="I'll run the test."), call("call_1", "bash", command="python -m unittest", description="test"),
+                        call("call_2", "agent", prompt="What does total skip?"), ends="tool_use")
+    helper = f"{first}$$call_2"
+    store.result(main, "call_1", "bash", "\nFAILED (failures=1)\nExit code 1\n\n<cwd>/home/me/ledger</cwd>",
+                 start_time=START + 2000, end_time=START + 2500, output="", description="test", working_directory="/home/me/ledger")
+    store.result(main, "call_2", "agent", "the first row")
+    store.reply(main, call("call_3", "edit", file_path=file, old_string="rows[1:]", new_string="rows"),
+                call("call_4", "view", file_path="/home/me/ledger/none.py"), ends="tool_use")
+    store.result(main, "call_3", "edit", f"<result>\nContent replaced in file: {file}\n</result>\n", additions=1, removals=1,
+                 old_content="def total(rows):\n    return sum(rows[1:])\n", new_content="def total(rows):\n    return sum(rows)\n")
+    store.result(main, "call_4", "view", "File not found: /home/me/ledger/none.py", failed=True)
+    store.reply(main, part("text", text="`total` no longer skips the first row."))
+    store.message(main, "user", part("shell_command", command="git status", output="clean", exit_code=0))
+    summary = store.reply(main, part("text", text="Total was fixed."), summary=1)
+    store.db.execute("UPDATE sessions SET summary_message_id=? WHERE id=?", (summary, main))
+    store.user(main, "What did you change?")
+    store.reply(main, part("text", text="The slice in `tot"), ends="max_tokens")
+
+    store.session(helper, "New Agent Session", parent=main, cost=0.01, tokens=(400, 30))
+    store.user(helper, "What does total skip?")
+    store.reply(helper, part("text", text="The first row."))
+
+    store.session(killed, "Untitled Session")
+    store.user(killed, "Build it.")
+    store.reply(killed, part("text", text="Building."), call("call_5", "bash", command="make"), ends=None)
+
+    store.session(stopped, "Long talk")
+    store.user(stopped, "Wait for me.")
+    store.reply(stopped, call("call_6", "bash", command="sleep 60"), ends={"reason": "canceled", "message": "User canceled request"})
+    store.result(stopped, "call_6", "bash", "Error: user cancelled assistant tool calling", failed=True)
+
+    store.session(failed, "Hello")
+    store.user(failed, "Hello.")
+    store.reply(failed, ends={"reason": "error", "message": "Provider Error", "details": "500 Internal Server Error"})
+
+    store.session(denied, "Clean up")
+    store.user(denied, "Clean up.")
+    store.reply(denied, call("call_7", "bash", command="rm -r build"))
+    store.result(denied, "call_7", "bash", "User denied permission", failed=True)
+    store.db.commit()
+    return store.db
+
+
+GOOSE_TABLES = [
+    "CREATE TABLE schema_version (version INTEGER PRIMARY KEY, applied_at TIMESTAMP DEFAULT CURRENT_TIMESTAMP)",
+    """CREATE TABLE sessions (id TEXT PRIMARY KEY, name TEXT NOT NULL DEFAULT '', description TEXT NOT NULL DEFAULT '',
+user_set_name BOOLEAN DEFAULT FALSE, session_type TEXT NOT NULL DEFAULT 'user', working_dir TEXT NOT NULL,
+created_at TIMESTAMP DEFAULT CURRENT_TIMESTAMP, updated_at TIMESTAMP DEFAULT CURRENT_TIMESTAMP, extension_data TEXT DEFAULT '{}',
+accumulated_total_tokens INTEGER, accumulated_input_tokens INTEGER, accumulated_output_tokens INTEGER,
+accumulated_cache_read_tokens INTEGER, accumulated_cache_write_tokens INTEGER, accumulated_cost REAL, provider_name TEXT,
+model_config_json TEXT, goose_mode TEXT NOT NULL DEFAULT 'auto', archived_at TIMESTAMP, parent_session_id TEXT)""",
+    """CREATE TABLE messages (id INTEGER PRIMARY KEY AUTOINCREMENT, message_id TEXT, session_id TEXT NOT NULL REFERENCES sessions(id),
+role TEXT NOT NULL, content_json TEXT NOT NULL, created_timestamp INTEGER NOT NULL, timestamp TIMESTAMP DEFAULT '', tokens INTEGER,
+metadata_json TEXT)""",
+    "CREATE INDEX idx_messages_session_created ON messages(session_id, created_timestamp, id)",
+]
+
+
+class Goose:
+    """The database of one user."""
+
+    def __init__(self, path):
+        self.db = sqlite3.connect(path)
+        self.time = START // 1000
+        self.db.execute("PRAGMA page_size=1024")
+        self.db.execute("PRAGMA journal_mode=WAL")
+        for sql in GOOSE_TABLES:
+            self.db.execute(sql)
+        self.db.execute("INSERT INTO schema_version VALUES(17, '2026-05-04 09:00:00')")
+
+    def session(self, id, name, kind="user", parent=None, tokens=None, cost=None):
+        at = datetime.datetime.fromtimestamp(self.time, datetime.timezone.utc).strftime("%Y-%m-%d %H:%M:%S")
+        row = {"id": id, "name": name, "session_type": kind, "working_dir": "/home/me/ledger", "created_at": at, "updated_at": at,
+               "extension_data": json.dumps({"enabled_extensions.v0": {"extensions": [{"envs": {"TOKEN": "not for board"}}]}}),
+               "provider_name": "example", "parent_session_id": parent, "accumulated_cost": cost,
+               "model_config_json": json.dumps({"model_name": "small-1", "context_limit": 128000})}
+        if tokens:
+            names = ["input", "output", "cache_read", "cache_write"]
+            row |= {f"accumulated_{name}_tokens": value for name, value in zip(names, tokens)}
+            row["accumulated_total_tokens"] = tokens[0] + tokens[1]
+        self.db.execute(f"INSERT INTO sessions({','.join(row)}) VALUES({','.join('?' * len(row))})", tuple(row.values()))
+
+    def message(self, session, role, *content, sees=(True, True), took=0, usage=None, **more):
+        self.time += took
+        metadata = {"userVisible": sees[0], "agentVisible": sees[1]} | more
+        if usage:
+            names = ["inputTokens", "outputTokens", "cacheReadTokens", "cost"]
+            metadata["usage"] = dict(zip(names, usage)) | {"costSource": "estimated"}
+        self.db.execute("INSERT INTO messages(message_id,session_id,role,content_json,created_timestamp,metadata_json) VALUES(?,?,?,?,?,?)",
+                        (f"msg_{self.db.total_changes:04}", session, role, json.dumps(list(content)), self.time, json.dumps(metadata)))
+
+    def user(self, session, words, **more):
+        self.message(session, "user", text(words), took=5, **more)
+
+    def reply(self, session, *content, took=3, **more):
+        self.message(session, "assistant", *content, took=took, **more)
+
+    def result(self, session, id, words, failed=False, took=0, **value):
+        value = {"content": [{"type": "text", "text": words, "annotations": {"priority": 0.0}}], "isError": failed} | value
+        self.message(session, "user", {"type": "toolResponse", "id": id, "toolResult": {"status": "success", "value": value}}, took=took)
+
+
+def asks(id, name, **given):
+    return {"type": "toolRequest", "id": id, "toolCall": {"status": "success", "value": {"name": name, "arguments": given}}}
+
+
+def goose(path):
+    store = Goose(path)
+    main, helper, stopped, declined = (f"20260504_{n}" for n in range(1, 5))
+    file = "/home/me/ledger/ledger.py"
+    first = {"type": "thinking", "thinking": "Run the test first.", "signature": ""}
+    store.session(main, "Ledger total fix", tokens=(2300, 150, 600, 0), cost=0.02)
+    store.user(main, "The total is wrong, fix it.", sees=(True, False))
+    store.reply(main, text("I'll run the test."), sees=(True, False))
+    # The calls of one reply, each with its result, in the second in which it arrived.
+    store.reply(main, first, asks("call_1", "shell", command="python -m unittest"), sees=(True, False), took=0)
+    store.result(main, "call_1", "FAILED (failures=1)\n\nCommand exited with code 1", failed=True,
+                 structuredContent={"stdout": "", "stderr": "FAILED (failures=1)", "exit_code": 1})
+    store.reply(main, first, asks("call_2", "delegate", instructions="What does total skip?"), sees=(True, False), took=0,
+                usage=(500, 60, 0, 0.004))
+    store.result(main, "call_2", "the first row")
+    store.message(main, "user", text("Ledger: `total` skips a row."), sees=(False, True), took=9)
+    store.message(main, "assistant", text("Your context was compacted. The previous message contains a summary of the conversation"
+                                          " so far.\nContinue calling tools as necessary to complete the task."), sees=(False, True))
+    store.message(main, "user", text("The total is wrong, fix it."))
+    store.reply(main, asks("call_3", "edit", path=file, before="rows[1:]", after="rows"), usage=(600, 40, 300, 0.005))
+    store.result(main, "call_3", f"Edited {file} (1 lines -> 1 lines)")
+    store.reply(main, text("`total` no longer skips the first row."), usage=(700, 20, 300, 0.006))
+    store.message(main, "user", text("/prompts"), sees=(True, False), took=5)
+    store.message(main, "assistant", text("No prompts available"), sees=(True, False))
+
+    store.session(helper, "Read the code", kind="sub_agent", parent=main, tokens=(400, 30, 0, 0), cost=0.001)
+    store.user(helper, "What does total skip?")
+    store.reply(helper, text("The first row."), usage=(400, 30, 0, 0.001))
+
+    store.session(stopped, "CLI Session")
+    store.user(stopped, "Wait for me.")
+    store.reply(stopped, asks("call_4", "developer__shell", command="sleep 60"))
+    store.message(stopped, "user")
+
+    store.session(declined, "Clean up")
+    store.user(declined, "Clean up.")
+    store.reply(declined, asks("call_5", "shell", command="rm -r build"), usage=(300, 10, 0, 0.001))
+    store.result(declined, "call_5", "The user has declined to run this tool. DO NOT attempt to call this tool again.", failed=True)
+    store.reply(declined, text("The model returned an empty response. Please resend your message to continue."))
+    store.db.commit()
+    return store.db
+
+
 def main(root):
     for folder, name, make, keeps_log in [("opencode", "opencode.db", opencode, True), ("kilo", "kilo.db", kilo, False),
-                                          ("hermes", "state.db", hermes, False)]:
+                                          ("hermes", "state.db", hermes, False), ("crush", "crush.db", crush, False),
+                                          ("goose", "sessions.db", goose, False)]:
         os.makedirs(os.path.join(root, folder), exist_ok=True)
         with tempfile.TemporaryDirectory() as temp:
             path = os.path.join(temp, name)

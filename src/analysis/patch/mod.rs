@@ -130,7 +130,7 @@ const PATHS: [&str; 8] = [
     "absolute_path",
     "notebook_path",
 ];
-const PAIRS: [(&str, &str); 9] = [
+const PAIRS: [(&str, &str); 10] = [
     ("old_string", "new_string"),
     ("old_str", "new_str"),
     ("oldString", "newString"),
@@ -140,6 +140,7 @@ const PAIRS: [(&str, &str); 9] = [
     ("search", "replace"),
     ("find", "replace"),
     ("from_text", "to_text"),
+    ("before", "after"),
 ];
 const NUMBERED: [&str; 4] = ["text", "new_text", "new_str", "replacement_text"];
 /// The placeholder for the path of a file that the tool has open and the call doesn't name.

@@ -262,6 +262,16 @@ impl Size {
     }
 }
 
+/// The members of a message that may have its content, by the tool that wrote it.
+pub(crate) const CONTENT: [&str; 3] = ["content", "parts", "content_json"];
+
+/// Returns the text of a block of a message's content, and the block's pointer to it.
+pub(crate) fn text_of_block<'v>(block: &'v Json<'_>) -> Option<(&'v str, &'static str)> {
+    let of = |block: &'v Json<'_>| block.get("text").and_then(Json::as_str);
+    let own = of(block).map(|text| (text, "/text"));
+    own.or_else(|| Some((of(block.get("data")?)?, "/data/text")))
+}
+
 /// A method of [`Fold`] that folds the text of a message, given its pointer.
 type Folding = fn(&mut Fold, &str, &str) -> Folded;
 
@@ -275,7 +285,7 @@ impl Message {
             texts: Vec::new(),
             others: Vec::new(),
         };
-        let key = ["content", "parts"]
+        let key = CONTENT
             .into_iter()
             .find(|key| message.get(key).is_some())
             .unwrap_or("content");
@@ -288,10 +298,13 @@ impl Message {
                         break;
                     }
                     let at = format!("{at_content}/{index}");
-                    match (block, block.get("text").and_then(Json::as_str)) {
-                        (_, Some(content)) => {
+                    // Crush ends each message with one.
+                    let is_end = block.get("type").and_then(Json::as_str) == Some("finish");
+                    match (block, text_of_block(block)) {
+                        _ if is_end => {}
+                        (_, Some((content, within))) => {
                             out.texts
-                                .push(folding(fold, content, &format!("{at}/text")))
+                                .push(folding(fold, content, &format!("{at}{within}")))
                         }
                         (Json::String(content), _) => out.texts.push(folding(fold, content, &at)),
                         _ => out.others.push(fold.json(block, &at)),
@@ -319,7 +332,7 @@ impl Message {
     /// Reads a message from a record of another tool: only its role and content. The rest of the
     /// record is in its events.
     pub(crate) fn spoken(message: &Json<'_>, at: &str, fold: &mut Fold) -> Self {
-        let parts = ["role", "type", "content", "parts"].into_iter();
+        let parts = ["role", "type"].into_iter().chain(CONTENT);
         let parts = parts.filter_map(|key| Some((key.into(), message.get(key)?.clone())));
         // A message without a role shows its type instead.
         let has_role = message.get("role").is_some();

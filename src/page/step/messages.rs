@@ -16,7 +16,7 @@ use crate::page::part::attachment;
 use crate::page::part::fold::{Fold, ValueLinks};
 use crate::page::part::href;
 use crate::page::part::json_tree::token;
-use crate::page::part::prompt::{EarlierPrompt, Message, Prompt};
+use crate::page::part::prompt::{CONTENT, EarlierPrompt, Message, Prompt, text_of_block};
 use crate::page::part::text::{Line, one_line};
 use crate::page::run_view::RunView;
 use crate::page::step::stored_texts::with_texts;
@@ -903,7 +903,7 @@ fn spoken<'v, 'a>(record: &'v Json<'a>) -> Option<(&'static str, &'v Json<'a>)> 
             .or(message.get("type"))
             .and_then(Json::as_str)
             .or(source)?;
-        let has_words = ["content", "parts"]
+        let has_words = CONTENT
             .iter()
             .any(|key| message.get(key).is_some_and(|value| !value.is_empty()));
         let speaks = matches!(
@@ -916,9 +916,9 @@ fn spoken<'v, 'a>(record: &'v Json<'a>) -> Option<(&'static str, &'v Json<'a>)> 
 
 /// Returns the whole text of a message.
 fn text_of(message: &Json<'_>) -> String {
-    message
-        .get("content")
-        .or(message.get("parts"))
+    CONTENT
+        .iter()
+        .find_map(|key| message.get(key))
         .map(words_in)
         .unwrap_or_default()
 }
@@ -934,7 +934,7 @@ fn words_in(content: &Json<'_>) -> String {
             let text = |block: &Json<'_>| {
                 block
                     .as_str()
-                    .or(block.get("text")?.as_str())
+                    .or_else(|| Some(text_of_block(block)?.0))
                     .map(str::to_owned)
             };
             blocks

@@ -437,9 +437,7 @@ impl RootScanner {
             .strip_prefix(&root)
             .map(|below| below.iter().collect())
             .unwrap_or_default();
-        let hidden = parts
-            .iter()
-            .any(|part| part.as_encoded_bytes().starts_with(b"."));
+        let hidden = parts.iter().any(|part| is_hidden(part));
         let holds_parts = parts
             .windows(2)
             .any(|pair| matches!(pair, [folder, name] if format::holds_parts(folder, name)));
@@ -870,6 +868,12 @@ impl Visit {
 const SAME_NAME: &str = "its name looks the same as another run's";
 const WAITS_FOR_PLAIN: &str = "the runs of the uncompressed file are still being listed";
 
+/// Returns whether a file or directory is passed over because its name begins with a dot.
+fn is_hidden(name: &OsStr) -> bool {
+    name.as_encoded_bytes().starts_with(b".")
+        && !name.to_str().is_some_and(format::is_hidden_folder)
+}
+
 /// Lists a directory. Reuses the last listing if the directory hasn't changed.
 fn list(
     root: &Path,
@@ -903,9 +907,9 @@ fn list(
         let text = name.to_str();
         if is_trace_file(Path::new(&name)) {
             listing.named.push(Candidate::named(name));
-        } else if kind == Kind::File && text.is_some_and(format::may_be_skipped) {
+        } else if kind == Kind::File && text.is_some_and(format::is_hidden_trace) {
             listing.files.push(Candidate::new(name));
-        } else if name.as_encoded_bytes().starts_with(b".") {
+        } else if is_hidden(&name) {
             // Tool directories such as `.git` contain no runs and can be large.
         } else if kind == Kind::Dir && format::holds_parts(visit.name(), &name) {
             listing.has_parts = true;

@@ -1,5 +1,5 @@
-//! Tests sessions in SQLite databases: OpenCode, Kilo and Hermes. `tests/support/stores.py` wrote the
-//! samples.
+//! Tests sessions in SQLite databases: OpenCode, Kilo, Hermes, Crush and Goose.
+//! `tests/support/stores.py` wrote the samples.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -203,6 +203,344 @@ fn a_session_of_hermes_was_written_at_its_end_or_at_its_newest_message() {
     );
 }
 
+/// Returns the id of a session in the sample of Crush.
+fn of_crush(n: usize) -> String {
+    format!("tools/crush/crush.db/{n}0000000-1111-4111-8111-111111111111")
+}
+
+#[test]
+fn a_session_of_crush_with_a_sub_agent_and_a_summary() {
+    let run = read(&sample(&of_crush(1)));
+    let row = &run.row;
+    // The row of the session, two prompts, the user's command, a summary, four replies and four
+    // results.
+    assert_eq!(
+        (row.steps, row.errors, row.events, row.issues),
+        (4, 2, 13, (0, 0))
+    );
+    assert_eq!(
+        (row.tokens, row.cost_usd, row.cost_with_children),
+        (None, Some(0.05), true),
+        "the session only has the tokens of its newest request"
+    );
+    assert_eq!((row.turns, row.children), (Some(2), Some(1)));
+    assert_eq!((row.tool_calls, row.tool_errors), (Some(4), Some(2)));
+    assert_eq!(
+        (row.task.as_deref(), row.title()),
+        (Some("The total is wrong, fix it."), "Ledger total fix")
+    );
+    assert_eq!(row.project.as_deref(), Some("/home/me/ledger"));
+    assert_eq!(
+        (&*row.verdict.sentence, row.verdict.certainty.as_str()),
+        (
+            "Reply token limit reached in step 3 (inferred from max_tokens)",
+            "inferred"
+        )
+    );
+    let manifest = run.index.manifest().get().expect("a manifest");
+    assert_eq!(manifest.compactions.len(), 1);
+    // For the program, a failed command is a success.
+    let step = run.step(0);
+    let result = &step["action_results"][0];
+    assert_eq!(
+        (&result["status"], &result["returncode"]),
+        (&"error".into(), &1.into()),
+        "{step}"
+    );
+    // Both sides of an edit are recorded.
+    let edit = run.step(1).to_string();
+    assert!(
+        edit.contains("sum(rows[1:])") && edit.contains("sum(rows)"),
+        "{edit}"
+    );
+    assert_eq!(row.files_changed, Some(1));
+    let helper = &manifest.child_ids[0];
+    assert!(helper.ends_with("$$call_2"), "{helper}");
+    let child = read(&sample(&format!("tools/crush/crush.db/{helper}")));
+    assert_eq!(child.row.parent.as_deref(), row.run_id.as_deref());
+    assert_eq!(child.row.title(), "What does total skip?");
+}
+
+#[test]
+fn the_last_part_of_a_reply_of_crush_is_the_end() {
+    let ends = [
+        (2, (1, "No end recorded after step 0", "unknown")),
+        (3, (1, "Interrupted after step 0", "recorded")),
+        (
+            4,
+            (
+                0,
+                "Failed with an error: Provider Error: 500 Internal Server Error",
+                "recorded",
+            ),
+        ),
+        (
+            5,
+            (
+                1,
+                "Cancelled by the user in step 0 while bash was running; no records follow",
+                "recorded",
+            ),
+        ),
+    ];
+    for (n, expected) in ends {
+        let row = read(&sample(&of_crush(n))).row;
+        let verdict = &row.verdict;
+        let found = (row.steps, &*verdict.sentence, verdict.certainty.as_str());
+        assert_eq!(found, expected, "session {n}");
+    }
+}
+
+#[test]
+fn rows_of_crush_in_the_same_second_are_in_the_order_of_writing() {
+    // Their ids are random.
+    let sql = r#"CREATE TABLE sessions(id TEXT PRIMARY KEY, title TEXT);
+        CREATE TABLE messages(id TEXT PRIMARY KEY, session_id TEXT, role TEXT, parts TEXT, created_at INTEGER);
+        CREATE INDEX by_id ON messages(session_id, id);
+        INSERT INTO sessions VALUES('a', 'New Session');
+        INSERT INTO messages VALUES
+        ('z', 'a', 'user', '[{"type":"text","data":{"text":"Say both."}}]', 1777885200),
+        ('y', 'a', 'assistant', '[{"type":"text","data":{"text":"One."}},{"type":"tool_call","data":{"id":"c","name":"ls","input":""}}]', 1777885200),
+        ('x', 'a', 'tool', '[{"type":"tool_result","data":{"tool_call_id":"c","content":"a","is_error":false}}]', 1777885200),
+        ('w', 'a', 'assistant', '[{"type":"text","data":{"text":"Two."}},{"type":"finish","data":{"reason":"end_turn"}}]', 1777885200)"#;
+    let (temp, steps, _) = made("crush.db", sql);
+    assert_eq!(names(&steps), [("crush.db/a", 2)]);
+    let run = read(&temp.path().join("crush.db/a"));
+    assert_eq!(run.row.issues, (0, 0));
+    assert_eq!(
+        (run.row.title(), &*run.row.verdict.sentence),
+        ("Say both.", "Finished at step 1 (inferred from end_turn)")
+    );
+    assert!(run.step(0).to_string().contains("One."));
+}
+
+#[test]
+fn values_of_other_types_in_rows_of_crush_are_unknown() {
+    let parts = [
+        "5",
+        "null",
+        "[5, null, [], {}]",
+        "no JSON",
+        r#"{"type":"text"}"#,
+        r#"[{"type":5,"data":[]},{"type":"text","data":{"text":5}},{"type":"finish","data":{"reason":7}}]"#,
+        r#"[{"type":"tool_call","data":{"id":null,"name":{},"input":"no JSON"}},{"type":"tool_call"}]"#,
+        r#"[{"type":"tool_result","data":{"metadata":"[1","is_error":"yes","content":null}},{"type":"tool_result","data":"x"}]"#,
+        r#"[{"type":"finish","data":{"reason":"error","message":["x"]}}]"#,
+        r#"[{"type":"shell_command","data":null}]"#,
+    ];
+    let mut sql = "CREATE TABLE sessions(id TEXT, parent_session_id, title, cost, summary_message_id, created_at, updated_at);
+        CREATE TABLE messages(id TEXT, session_id TEXT, role, parts, model, created_at, finished_at, is_summary_message);
+        INSERT INTO sessions VALUES('a', 5, x'00', 'free', 1.5, 'now', -1);"
+        .to_owned();
+    for (n, parts) in parts.iter().enumerate() {
+        for (role, summary) in [
+            ("user", "NULL"),
+            ("assistant", "'x'"),
+            ("tool", "0"),
+            ("assistant", "1"),
+            ("", "2"),
+        ] {
+            sql.push_str(&format!(
+                "INSERT INTO messages VALUES('m{n}{role}{}', 'a', '{role}', '{parts}', 7, 9e99, '', {summary});",
+                summary.len()
+            ));
+        }
+    }
+    let (temp, _, skipped) = made("crush.db", &sql);
+    assert_eq!(skipped, [""; 0]);
+    let run = read(&temp.path().join("crush.db/a"));
+    assert_eq!(run.row.events, 1 + 5 * parts.len());
+    assert_eq!((run.row.cost_usd, run.row.parent.as_deref()), (None, None));
+    assert_eq!(run.row.started, None);
+}
+
+#[test]
+fn the_folder_of_crush_is_searched_although_it_begins_with_a_dot() {
+    let temp = tempfile::tempdir().expect("a directory");
+    for folder in ["app/.crush", "app/.git"] {
+        let folder = temp.path().join(folder);
+        fs::create_dir_all(&folder).expect("created");
+        fs::copy(sample("tools/crush/crush.db"), folder.join("crush.db")).expect("copied");
+    }
+    let (steps, skipped) = read_all(temp.path());
+    assert_eq!((steps.len(), skipped.len()), (6, 0));
+    assert!(
+        steps.keys().all(|key| key.starts_with("app/.crush/")),
+        "{steps:?}"
+    );
+}
+
+#[test]
+fn messages_of_goose_become_the_replies_that_it_split() {
+    let run = read(&sample("tools/goose/sessions.db/20260504_1"));
+    let row = &run.row;
+    // The row of the session, and fourteen messages. A reply has a text and two calls.
+    assert_eq!(
+        (row.steps, row.errors, row.events, row.issues),
+        (3, 1, 15, (0, 0))
+    );
+    assert_eq!(
+        (row.tokens, row.cost_usd, row.cost_estimated_usd()),
+        (Some(2_450), None, Some(0.02)),
+        "the total includes the compaction"
+    );
+    assert_eq!((row.turns, row.children), (Some(1), Some(1)));
+    assert_eq!((row.tool_calls, row.tool_errors), (Some(3), Some(1)));
+    assert_eq!(
+        (row.task.as_deref(), row.title()),
+        (Some("The total is wrong, fix it."), "Ledger total fix")
+    );
+    assert_eq!(row.project.as_deref(), Some("/home/me/ledger"));
+    assert_eq!(
+        (&*row.verdict.sentence, row.verdict.certainty.as_str()),
+        ("No end recorded after step 2", "unknown"),
+        "the slash command isn't a prompt, nor is its answer a reply"
+    );
+    assert_eq!(row.model_calls, Some(3), "the usage confirms it");
+    let manifest = run.index.manifest().get().expect("a manifest");
+    assert_eq!(manifest.compactions.len(), 1);
+    assert_eq!(manifest.tokens_summed, Some(560 + 640 + 720));
+    let step = run.step(0);
+    let result = &step["action_results"][0];
+    assert_eq!(
+        (&result["status"], &result["returncode"]),
+        (&"error".into(), &1.into()),
+        "{step}"
+    );
+    assert_eq!(
+        step["action_results"][1]["output"], "the first row",
+        "{step}"
+    );
+    let thoughts = step.to_string().matches("Run the test first.").count();
+    assert_eq!(thoughts, 1, "each message of a reply repeats them: {step}");
+    assert_eq!(row.files_changed, Some(1));
+    let child = read(&sample("tools/goose/sessions.db/20260504_2"));
+    assert_eq!(child.row.parent.as_deref(), Some("20260504_1"));
+    let text = run.dir.read_all(TraceFile::Events, 1 << 20).expect("text");
+    let text = String::from_utf8(text).expect("text");
+    assert!(!text.contains("not for board"), "no configuration is read");
+}
+
+#[test]
+fn goose_records_few_ends() {
+    let stopped = read(&sample("tools/goose/sessions.db/20260504_3"));
+    assert_eq!(
+        (
+            &*stopped.row.verdict.sentence,
+            stopped.row.verdict.certainty.as_str(),
+            stopped.row.title()
+        ),
+        (
+            "Cancelled in step 0 while developer__shell was running; no records follow",
+            "inferred",
+            "Wait for me."
+        )
+    );
+    let empty = read(&sample("tools/goose/sessions.db/20260504_4"));
+    assert_eq!(
+        &*empty.row.verdict.sentence,
+        "The model's reply was empty after step 1"
+    );
+    let declined = &empty.step(0)["action_results"][0];
+    assert_eq!(declined["status"], "cancelled", "{declined}");
+}
+
+#[test]
+fn calls_of_goose_with_a_usage_or_a_time_between_them_are_replies_of_their_own() {
+    let call = |id: &str| {
+        format!(
+            r#"[{{"type":"toolRequest","id":"{id}","toolCall":{{"status":"success","value":{{"name":"shell","arguments":{{}}}}}}}}]"#
+        )
+    };
+    let result = |id: &str| {
+        format!(
+            r#"[{{"type":"toolResponse","id":"{id}","toolResult":{{"status":"success","value":[{{"type":"text","text":"a"}}]}}}}]"#
+        )
+    };
+    let usage =
+        r#"{"userVisible":true,"agentVisible":true,"usage":{"inputTokens":5,"outputTokens":1}}"#;
+    let mut sql = "CREATE TABLE sessions(id TEXT PRIMARY KEY, description TEXT);
+        CREATE TABLE messages(id INTEGER PRIMARY KEY, session_id TEXT, role TEXT, content_json TEXT, created_timestamp INTEGER, metadata_json TEXT);
+        INSERT INTO sessions VALUES('same', 'Three calls'), ('used', ''), ('later', '');"
+        .to_owned();
+    for (n, id) in ["1", "2", "3"].iter().enumerate() {
+        for (session, seconds, metadata) in [("same", 0, ""), ("used", 0, usage), ("later", n, "")]
+        {
+            // A desktop may write milliseconds.
+            let at = if session == "later" {
+                1_777_885_200 + seconds
+            } else {
+                1_777_885_200_000
+            };
+            sql.push_str(&format!(
+                "INSERT INTO messages(session_id, role, content_json, created_timestamp, metadata_json) VALUES \
+                 ('{session}', 'assistant', '{}', {at}, '{metadata}'), ('{session}', 'user', '{}', {at}, '');",
+                call(id),
+                result(id)
+            ));
+        }
+    }
+    let (temp, steps, skipped) = made("sessions.db", &sql);
+    assert_eq!(skipped, [""; 0]);
+    assert_eq!(
+        names(&steps),
+        [
+            ("sessions.db/later", 3),
+            ("sessions.db/same", 1),
+            ("sessions.db/used", 3)
+        ]
+    );
+    let run = read(&temp.path().join("sessions.db/same"));
+    assert_eq!((run.row.tool_calls, run.row.issues), (Some(3), (0, 0)));
+    assert_eq!(run.row.model_calls, None, "they may be three replies");
+    assert_eq!(run.row.title(), "Three calls");
+    let written = run.dir.written().map(|(_, newest)| newest);
+    assert_eq!(written, Some(1_777_885_200_000_000));
+    let used = read(&temp.path().join("sessions.db/used"));
+    assert_eq!(used.row.tokens, Some(18));
+}
+
+#[test]
+fn values_of_other_types_in_rows_of_goose_are_unknown() {
+    let contents = [
+        "5",
+        "null",
+        "[5, null, [], {}]",
+        "no JSON",
+        r#"[{"type":5,"text":[]},{"type":"text","text":5,"annotations":{"audience":7}}]"#,
+        r#"[{"type":"toolRequest","id":5,"toolCall":{"status":"error","error":"no call"}},{"type":"toolRequest"}]"#,
+        r#"[{"type":"toolResponse","id":null,"toolResult":"x"},{"type":"toolResponse","id":"a","toolResult":{"status":"success","value":7}}]"#,
+        r#"[{"type":"toolResponse","id":"b","toolResult":{"status":"success","value":{"content":5,"structuredContent":[],"isError":"yes"}}}]"#,
+        r#"[{"type":"thinking"},{"type":"systemNotification","msg":"x"},{"type":"conversationCompacted"}]"#,
+    ];
+    let metadata = [
+        "NULL",
+        "'[]'",
+        r#"'{"userVisible":5,"usage":7,"inference":[]}'"#,
+        r#"'{"userVisible":false,"steer":true}'"#,
+    ];
+    let mut sql = "CREATE TABLE sessions(id TEXT, parent_session_id, name, accumulated_cost, accumulated_input_tokens, model_config_json, created_at);
+        CREATE TABLE messages(id INTEGER PRIMARY KEY, session_id TEXT, role, content_json, created_timestamp, metadata_json);
+        INSERT INTO sessions VALUES('a', 5, x'00', 'free', -7, '[1]', 'now');"
+        .to_owned();
+    for content in contents {
+        for role in ["'user'", "'assistant'", "7"] {
+            for metadata in metadata {
+                sql.push_str(&format!(
+                    "INSERT INTO messages(session_id, role, content_json, created_timestamp, metadata_json) \
+                     VALUES('a', {role}, '{content}', 'soon', {metadata});"
+                ));
+            }
+        }
+    }
+    let (temp, _, skipped) = made("sessions.db", &sql);
+    assert_eq!(skipped, [""; 0]);
+    let run = read(&temp.path().join("sessions.db/a"));
+    assert_eq!(run.row.events, 1 + 3 * contents.len() * metadata.len());
+    assert_eq!((run.row.cost_usd, run.row.parent.as_deref()), (None, None));
+    assert_eq!((run.row.tokens, run.row.started), (None, None));
+}
+
 #[test]
 fn reading_changes_no_byte_and_blocks_no_writer() {
     let temp = copied("tools/opencode");
@@ -369,6 +707,8 @@ fn damaged_databases_are_read_as_far_as_possible() {
     for (folder, name) in [
         ("tools/kilo", "kilo.db"),
         ("tools/hermes", "state.db"),
+        ("tools/crush", "crush.db"),
+        ("tools/goose", "sessions.db"),
         ("tools/opencode", "opencode.db-wal"),
     ] {
         let whole = fs::read(sample(folder).join(name)).expect("the sample");
