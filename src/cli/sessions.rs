@@ -54,9 +54,8 @@ const STORES: [(&str, &str, &str, &str); 3] = [
     ("Kilo", "XDG_DATA_HOME", ".local/share", "kilo/kilo.db"),
     ("Hermes", "HERMES_HOME", ".hermes", "state.db"),
 ];
-/// The variable for the path of OpenCode's database. A relative path is in the directory of the
-/// default one.
-const OPENCODE_DB: &str = "OPENCODE_DB";
+/// The variables for the path of a database. A relative path is in the directory of the default one.
+const DATABASES: [(&str, &str); 2] = [("OpenCode", "OPENCODE_DB"), ("Kilo", "KILO_DB")];
 
 /// Returns the directories and databases that exist.
 pub(super) fn places() -> Vec<Elsewhere> {
@@ -80,10 +79,9 @@ fn among(var: impl Fn(&str) -> Option<OsString>) -> Vec<Elsewhere> {
     };
     let folders = TOOLS.into_iter().filter_map(place);
     let stores = STORES.into_iter().filter_map(place).map(|mut store| {
-        if store.tool == "OpenCode"
-            && let Some(named) = var(OPENCODE_DB)
-        {
-            store.dir.set_file_name(named);
+        let named = DATABASES.iter().find(|(tool, _)| *tool == store.tool);
+        if let Some(path) = named.and_then(|(_, name)| var(name)) {
+            store.dir.set_file_name(path);
         }
         store
     });
@@ -189,8 +187,9 @@ mod tests {
         };
         assert_eq!(named(&[]), files[..3]);
         let dev = Path::new("opencode-dev.db");
-        assert_eq!(named(&[(OPENCODE_DB, dev)])[0], files[3]);
-        assert_eq!(named(&[(OPENCODE_DB, &files[4])])[0], files[4]);
+        assert_eq!(named(&[("OPENCODE_DB", dev)])[0], files[3]);
+        assert_eq!(named(&[("OPENCODE_DB", &files[4])])[0], files[4]);
+        assert_eq!(named(&[("KILO_DB", &files[4])])[1], files[4]);
         let data = home.path().join("data");
         assert_eq!(
             named(&[("XDG_DATA_HOME", &data)]),
