@@ -22,10 +22,12 @@ const NAMES: [&str; 5] = [
     "a.traj.json",
 ];
 /// File names that are recognized as files of several runs.
-const STORES: [&str; 4] = [
+const STORES: [&str; 6] = [
     "opencode.db",
     "kilo.db",
     "state.db",
+    "crush.db",
+    "sessions.db",
     ".aider.chat.history.md",
 ];
 /// More pieces slow a run down and find nothing new.

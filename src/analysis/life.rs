@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::newest::has_unreadable_tail;
-use crate::model::{Ended, Index, Manifest};
+use crate::model::{Ended, Index, IssueKind, Manifest};
 
 /// The liveness of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -138,6 +138,9 @@ const DIED_FACTOR: i64 = 10;
 const WAITS_FOR: i64 = 3_600 * SECOND;
 /// Files are a copy if all were written within this time, long after the latest event.
 const COPIED_WITHIN: i64 = 2 * SECOND;
+/// The largest difference between a local time and UTC, and its unit.
+const MAX_OFFSET: i64 = 14 * 3_600 * SECOND;
+const OFFSET_UNIT: i64 = 900 * SECOND;
 /// Times further in the future than this come from a different clock or time zone and are ignored.
 const MAX_SKEW: i64 = 60 * SECOND;
 
@@ -199,7 +202,7 @@ pub fn life(index: &Index, outside: ExternalFacts) -> Life {
         .filter(believable);
     let written = outside
         .written
-        .filter(|written| !is_copy(event, *written))
+        .filter(|written| !is_copy(index, event, *written))
         .map(|(_, newest)| newest);
     // An event is written a moment after its time.
     let is_later = |time: &i64| event.is_none_or(|event| *time > event.saturating_add(SECOND));
@@ -282,10 +285,19 @@ impl Life {
 }
 
 /// Returns whether all files were written at once, well after the latest event. These are the new
-/// times of a copy and not a sign of life.
-fn is_copy(event: Option<i64>, (oldest, newest): (i64, i64)) -> bool {
-    let late = event.is_some_and(|event| oldest > event.saturating_add(MAX_SKEW));
-    late && newest.saturating_sub(oldest) <= COPIED_WITHIN
+/// times of a copy and not a sign of life. `event` is the latest recorded time.
+fn is_copy(index: &Index, event: Option<i64>, (oldest, newest): (i64, i64)) -> bool {
+    let Some(event) = event else { return false };
+    // Some files have only the time of their first record.
+    if index.events().last().is_some_and(|last| last.ts.is_none()) {
+        return false;
+    }
+    let mut lag = oldest.saturating_sub(event);
+    // The recorded time may be a local one.
+    if index.issues().count(IssueKind::Offset) > 0 && lag <= MAX_OFFSET {
+        lag %= OFFSET_UNIT;
+    }
+    lag > MAX_SKEW && newest.saturating_sub(oldest) <= COPIED_WITHIN
 }
 
 /// Returns the silence after which a run whose longest gap is `gap` counts as stalled. Both are in
@@ -472,6 +484,47 @@ mod tests {
         );
         let future = run(&[("INIT", 999_999)], Some(("running", 0)));
         assert_eq!(at(&future, 100_000).0, Liveness::Died);
+    }
+
+    #[test]
+    fn file_times_count_if_the_recorded_times_have_no_zone_or_only_the_first_record_has_one() {
+        let judge = |index: &Index, second: i64| {
+            let written = Some((second * SECOND, second * SECOND));
+            let now = (second + 3) * SECOND;
+            let facts = ExternalFacts {
+                now,
+                written,
+                ..ExternalFacts::default()
+            };
+            let life = life(index, facts);
+            (life.liveness, life.basis)
+        };
+        let file = (Liveness::Running, Basis::FileTime);
+        let event = (Liveness::Died, Basis::Event);
+        let mut index = run(&[("INIT", 0), ("DECIDE", 30)], None);
+        let four_hours_west = 4 * 3_600 + 31;
+        assert_eq!(judge(&index, four_hours_west), event, "a copy");
+        index.apply(Delta {
+            issues: vec![crate::model::Issue {
+                kind: IssueKind::Offset,
+                file: crate::model::TraceFile::Events,
+                line: Some(1),
+                offset: Some(0),
+                reason: String::new(),
+            }],
+            ..Delta::default()
+        });
+        assert_eq!(judge(&index, four_hours_west), file);
+        assert_eq!(judge(&index, four_hours_west + 300), event, "no zone");
+        assert_eq!(judge(&index, 24 * 3_600 + 31), event, "no zone");
+
+        let mut index = run(&[("INIT", 0)], None);
+        assert_eq!(judge(&index, 700), event, "a copy");
+        index.apply(Delta {
+            events: vec![(EventHead::default(), None)],
+            ..Delta::default()
+        });
+        assert_eq!(judge(&index, 700), file);
     }
 
     #[test]

@@ -61,9 +61,8 @@ const STORES: [(&str, &str, &str, &str); 5] = [
     ),
     ("Goose", "GOOSE_PATH_ROOT", "", "data/sessions/sessions.db"),
 ];
-/// The variable for the path of OpenCode's database. A relative path is in the directory of the
-/// default one.
-const OPENCODE_DB: &str = "OPENCODE_DB";
+/// The variables for the path of a database. A relative path is in the directory of the default one.
+const DATABASES: [(&str, &str); 2] = [("OpenCode", "OPENCODE_DB"), ("Kilo", "KILO_DB")];
 
 /// Returns the directories and databases that exist.
 pub(super) fn places() -> Vec<Elsewhere> {
@@ -87,10 +86,9 @@ fn among(var: impl Fn(&str) -> Option<OsString>) -> Vec<Elsewhere> {
     };
     let folders = TOOLS.into_iter().filter_map(place);
     let stores = STORES.into_iter().filter_map(place).map(|mut store| {
-        if store.tool == "OpenCode"
-            && let Some(named) = var(OPENCODE_DB)
-        {
-            store.dir.set_file_name(named);
+        let named = DATABASES.iter().find(|(tool, _)| *tool == store.tool);
+        if let Some(path) = named.and_then(|(_, name)| var(name)) {
+            store.dir.set_file_name(path);
         }
         store
     });
@@ -198,8 +196,9 @@ mod tests {
         };
         assert_eq!(named(&[]), files[..4]);
         let dev = Path::new("opencode-dev.db");
-        assert_eq!(named(&[(OPENCODE_DB, dev)])[0], files[4]);
-        assert_eq!(named(&[(OPENCODE_DB, &files[5])])[0], files[5]);
+        assert_eq!(named(&[("OPENCODE_DB", dev)])[0], files[4]);
+        assert_eq!(named(&[("OPENCODE_DB", &files[5])])[0], files[5]);
+        assert_eq!(named(&[("KILO_DB", &files[5])])[1], files[5]);
         let data = home.path().join("data");
         let of = |places: &[usize]| places.iter().map(|n| files[*n].clone()).collect::<Vec<_>>();
         assert_eq!(named(&[("XDG_DATA_HOME", &data)]), of(&[5, 2]));

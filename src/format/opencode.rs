@@ -60,6 +60,7 @@ pub(super) static KILO: Tool = Tool {
     format: Format {
         name: "Kilo session",
         no_end_reason: "Kilo doesn't record how a session ended",
+        resume: "kilo --session",
         ..OPENCODE.format
     },
     shape: Shape::Several(&Several {
@@ -416,6 +417,12 @@ impl Session {
                 self.end = ended(&message, &Part::default(), steps).map(|end| end.at_event(at));
                 self.is_begun = false;
             }
+            "assistant" if is_request(&message, record) => {
+                // The program adds the message before the reply begins.
+                draft.event(mark);
+                self.close(draft);
+                self.is_begun = true;
+            }
             "assistant" => self.reply(record, &message, mark, draft),
             _ => {
                 draft.event(mark);
@@ -500,7 +507,7 @@ impl Session {
         if self.is_reverted {
             draft.leave(n, true);
         }
-        self.is_begun = time.completed.is_none() && message.error.is_none();
+        self.is_begun = is_begun(message);
         self.end = ended(message, &part, n).map(|end| end.at_event(at));
         draft.part(n, part);
     }
@@ -647,6 +654,17 @@ fn part_in(record: &str) -> Part {
         }
     }
     part
+}
+
+/// Returns whether the program may still be writing this reply.
+fn is_begun(message: &Message<'_>) -> bool {
+    let time = message.time.map(Time::of).unwrap_or_default();
+    time.completed.is_none() && message.error.is_none()
+}
+
+/// Returns whether a message has no reply yet.
+fn is_request(message: &Message<'_>, record: &str) -> bool {
+    is_begun(message) && message.finish.is_none() && has_no_reply(&part_in(record))
 }
 
 /// Returns whether a message has no reply.

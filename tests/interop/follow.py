@@ -10,17 +10,22 @@ tool's model. Prints one line per scenario and exits with 1 if anything is wrong
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import time
 import traceback
+import urllib.parse
 import urllib.request
+from contextlib import suppress
 from pathlib import Path
 
 from stub import Stub
 
 # Generous, because a loaded machine starts these tools slowly. A passing test doesn't wait this long.
 DEADLINE_S = 120
+# Matches all runs, with duplicates: no key is "none".
+ALL = '-duplicate_of:"none"'
 
 
 class Wrong(Exception):
@@ -39,16 +44,23 @@ class Board:
                 return
         raise Wrong("the board did not start")
 
-    def rows(self):
-        # All runs, with duplicates: no key is "none".
-        with urllib.request.urlopen(f"{self.url}/api/runs?q=-duplicate_of:%22none%22", timeout=DEADLINE_S) as answer:
-            return json.load(answer)["runs"]
+    def get(self, path):
+        with urllib.request.urlopen(f"{self.url}/api/{path}", timeout=DEADLINE_S) as answer:
+            return json.load(answer)
+
+    def rows(self, below):
+        """Returns the runs in the directory `below`."""
+        rows = self.get(f"runs?q={urllib.parse.quote(ALL)}")["runs"]
+        return [row for row in rows if row["key"].startswith(f"{below}/")]
+
+    def step(self, row, number):
+        return self.get(f"runs/{urllib.parse.quote(row['key'], safe='')}/steps/{number}")
 
     def until(self, below, what, holds):
         """Waits for a run in the directory `below` for which `holds` is true, and returns its row."""
         end = time.monotonic() + DEADLINE_S
         while True:
-            rows = [row for row in self.rows() if row["key"].startswith(f"{below}/")]
+            rows = self.rows(below)
             for row in rows:
                 if holds(row):
                     return row
@@ -85,12 +97,18 @@ def agent(board, root, name, command, script, env=None):
     full = {**plain, "HOME": str(home), "CI": "1", **(env or (lambda _: {}))(stub.url)}
     try:
         with open(root / name / "stream.jsonl", "w") as out, open(home / "stderr", "w") as err:
-            made = subprocess.run(
-                command, cwd=project, env=full, stdin=subprocess.DEVNULL, stdout=out, stderr=err, timeout=2 * DEADLINE_S
+            tool = subprocess.Popen(
+                command, cwd=project, env=full, stdin=subprocess.DEVNULL, stdout=out, stderr=err, start_new_session=True
             )
+            try:
+                code = tool.wait(2 * DEADLINE_S)
+            finally:
+                # Some agents leave processes behind.
+                with suppress(ProcessLookupError):
+                    os.killpg(tool.pid, signal.SIGKILL)
         if stub.fault:
             raise stub.fault
-        return made.returncode, (home / "stderr").read_text()
+        return code, (home / "stderr").read_text()
     finally:
         stub.close()
 

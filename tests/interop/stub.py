@@ -1,8 +1,10 @@
-"""A scripted model service for command-line coding agents, with streamed Anthropic Messages and OpenAI Responses.
+"""A scripted model service for command-line coding agents, with streamed Anthropic Messages, OpenAI Responses and OpenAI
+Chat Completions.
 
 Listens on the loopback only and uses only the standard library. A reply is a dict of `text`, `calls` (a list of tool
 name and arguments), `usage` (uncached input tokens, cached input tokens, output tokens) and `after`, a function called
-before the reply is sent. A test can use it to pause a tool until it has seen the run so far.
+before the reply is sent. A test can use it to pause a tool until it has seen the run so far. A reply with `is_plain` answers
+a request without tools.
 """
 
 import json
@@ -35,6 +37,12 @@ class Stub:
                     self.stream(messages(body, stub.next(body)))
                 elif path.endswith("/responses"):
                     self.stream(responses(body, stub.next(body)))
+                elif path.endswith("/chat/completions"):
+                    chunks = chat(body, stub.next(body))
+                    if body.get("stream"):
+                        self.stream(chunks, end="data: [DONE]\n\n")
+                    else:
+                        self.answer(joined(chunks))
                 elif path.endswith("/count_tokens"):
                     self.answer({"input_tokens": 10})
                 else:
@@ -58,14 +66,16 @@ class Stub:
                 self.end_headers()
                 self.wfile.write(data)
 
-            def stream(self, events):
+            def stream(self, events, end=""):
                 self.send_response(200)
                 self.send_header("Content-Type", "text/event-stream")
                 self.send_header("Connection", "close")
                 self.end_headers()
                 self.close_connection = True
                 for event in events:
-                    self.wfile.write(f"event: {event['type']}\ndata: {json.dumps(event)}\n\n".encode())
+                    kind = f"event: {event['type']}\n" if "type" in event else ""
+                    self.wfile.write(f"{kind}data: {json.dumps(event)}\n\n".encode())
+                self.wfile.write(end.encode())
                 self.wfile.flush()
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
@@ -74,9 +84,9 @@ class Stub:
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
 
     def next(self, body):
-        if not body.get("tools"):
-            return {"text": "ok"}
         with self._lock:
+            if not body.get("tools") and not (self._script and self._script[0].get("is_plain")):
+                return {"text": "ok"}
             reply = self._script.pop(0) if self._script else {"text": "The script is over."}
         try:
             reply.get("after", lambda: None)()
@@ -133,3 +143,32 @@ def responses(body, reply):
         "total_tokens": fresh + cached + out,
     }
     yield {"type": "response.completed", "response": {**base, "status": "completed", "output": items, "usage": usage}}
+
+
+def chat(body, reply):
+    """Yields the chunks of a streamed response in OpenAI's Chat Completions API."""
+    fresh, cached, out = reply.get("usage", (10, 0, 5))
+    base = {"id": f"chatcmpl-{id(reply):x}", "object": "chat.completion.chunk", "created": 0, "model": body.get("model")}
+    deltas = [{"role": "assistant", "content": reply.get("text", "")}]
+    for number, (tool, arguments) in enumerate(reply.get("calls", [])):
+        call = {"index": number, "id": f"call_{id(reply):x}_{number}", "type": "function"}
+        deltas.append({"tool_calls": [{**call, "function": {"name": tool, "arguments": json.dumps(arguments)}}]})
+    for delta in deltas:
+        yield {**base, "choices": [{"index": 0, "delta": delta, "finish_reason": None}]}
+    end = "tool_calls" if reply.get("calls") else "stop"
+    yield {**base, "choices": [{"index": 0, "delta": {}, "finish_reason": end}]}
+    usage = {
+        "prompt_tokens": fresh + cached,
+        "prompt_tokens_details": {"cached_tokens": cached},
+        "completion_tokens": out,
+        "completion_tokens_details": {"reasoning_tokens": 0},
+        "total_tokens": fresh + cached + out,
+    }
+    yield {**base, "choices": [], "usage": usage}
+
+
+def joined(chunks):
+    """Returns the response without streaming that has the same content as these chunks."""
+    first, *_, end, used = chunks
+    message = first["choices"][0]["delta"]
+    return {**used, "object": "chat.completion", "choices": [{**end["choices"][0], "message": message}]}

@@ -140,6 +140,8 @@ fn stores_of_every_tool_hold_whole_and_spoilt() {
         "opencode.db",
         "kilo.db",
         "state.db",
+        "crush.db",
+        "sessions.db",
         ".aider.chat.history.md",
     ];
     let mut read = 0;

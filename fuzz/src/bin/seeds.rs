@@ -107,6 +107,8 @@ impl Seeds {
                 "opencode.db",
                 "kilo.db",
                 "state.db",
+                "crush.db",
+                "sessions.db",
                 ".aider.chat.history.md",
             ];
             if let Some(at) = stores.iter().position(|store| name.ends_with(store)) {

@@ -109,6 +109,8 @@ const MAX_PATH_BYTES: usize = 4_096;
 /// How a message of the system names the working directory and the branch.
 const DIRECTORY: &str = "**Working Directory:** ";
 const BRANCH: &str = "**Branch:** `";
+/// What it writes if git names none.
+const NO_BRANCH: &str = "unknown";
 /// How a message of the user begins that the program wrote.
 const BY_PROGRAM: &str = "<system>";
 
@@ -293,7 +295,8 @@ impl Session {
         let branch = words
             .lines()
             .find_map(|line| line.strip_prefix(BRANCH)?.split('`').next());
-        self.branch = branch.map(cut).or(self.branch.take());
+        let named = branch.filter(|branch| *branch != NO_BRANCH).map(cut);
+        self.branch = named.or(self.branch.take());
     }
 
     /// Returns the end and the answer. A turn without steps keeps those of the previous turn.

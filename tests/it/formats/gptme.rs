@@ -54,6 +54,23 @@ fn a_session_is_read_from_its_conversation() {
 }
 
 #[test]
+fn a_repository_without_commits_has_no_branch() {
+    let workspace = |branch: &str| {
+        let text = format!(
+            r#"{{"role":"system","content":"Git Status\n\n**Branch:** `{branch}` (clean)","timestamp":"2026-05-04T09:00:00"}}"#
+        );
+        let run = written(&[
+            &text,
+            r#"{"role":"user","content":"Look.","timestamp":"2026-05-04T09:00:01"}"#,
+        ]);
+        let manifest = run.index.manifest().get().expect("a manifest");
+        manifest.branches.to_vec()
+    };
+    assert_eq!(workspace("main"), ["main".into()]);
+    assert_eq!(workspace("unknown"), []);
+}
+
+#[test]
 fn thoughts_and_calls_are_parts_of_the_text() {
     let run = read(&session(NAMED));
     let step = run.step(0);

@@ -137,6 +137,37 @@ fn a_killed_session_has_no_end_and_no_tokens() {
 }
 
 #[test]
+fn a_request_without_a_reply_is_no_step() {
+    let temp = copied("tools/opencode");
+    let writer = Connection::open(temp.path().join("opencode.db")).expect("opened");
+    let add = |row: &str, data: &str| {
+        let sql = format!("INSERT INTO {row},'ses_main0001',1777890000000,1777890000000,?1)");
+        writer.execute(&sql, [data]).expect("written");
+        writer
+            .execute("UPDATE event_sequence SET seq=seq+1", [])
+            .expect("written");
+    };
+    let read = || read(&temp.path().join("opencode.db/ses_main0001")).row;
+    let before = read();
+    add(
+        "message VALUES('msg_9'",
+        r#"{"role":"assistant","time":{"created":1777890000000}}"#,
+    );
+    let after = read();
+    assert_eq!(
+        (after.steps, after.model_calls, after.events),
+        (before.steps, before.model_calls, before.events + 1)
+    );
+    let sentence = &*after.verdict.sentence;
+    assert_eq!(sentence, "No end recorded after step 4");
+    add(
+        "part VALUES('prt_9','msg_9'",
+        r#"{"type":"text","text":"It"}"#,
+    );
+    assert_eq!(read().steps, before.steps + 1);
+}
+
+#[test]
 fn the_message_of_kilo_has_the_cost_of_its_sub_agent_too() {
     let run = read(&sample("tools/kilo/kilo.db/ses_kilo0001"));
     assert_eq!(
@@ -147,8 +178,10 @@ fn the_message_of_kilo_has_the_cost_of_its_sub_agent_too() {
         &*run.row.verdict.sentence,
         "Reply token limit reached in step 1 (inferred from length)"
     );
-    let conflicts = &run.index.manifest().get().expect("a manifest").conflicts;
-    assert!(conflicts.is_empty(), "{conflicts:?}");
+    let manifest = run.index.manifest().get().expect("a manifest");
+    assert!(manifest.conflicts.is_empty(), "{:?}", manifest.conflicts);
+    let command = "kilo --session ses_kilo0001";
+    assert_eq!(manifest.resume().as_deref(), Some(command));
 }
 
 #[test]
