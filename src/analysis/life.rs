@@ -288,8 +288,9 @@ impl Life {
 /// times of a copy and not a sign of life. `event` is the latest recorded time.
 fn is_copy(index: &Index, event: Option<i64>, (oldest, newest): (i64, i64)) -> bool {
     let Some(event) = event else { return false };
-    // Some files have only the time of their first record.
-    if index.events().last().is_some_and(|last| last.ts.is_none()) {
+    // Some files have only the time of their start.
+    let is_untimed = index.events().last().is_some_and(|last| last.ts.is_none());
+    if is_untimed && index.first_ts() == index.last_ts() {
         return false;
     }
     let mut lag = oldest.saturating_sub(event);
@@ -518,13 +519,17 @@ mod tests {
         assert_eq!(judge(&index, four_hours_west + 300), event, "no zone");
         assert_eq!(judge(&index, 24 * 3_600 + 31), event, "no zone");
 
-        let mut index = run(&[("INIT", 0)], None);
-        assert_eq!(judge(&index, 700), event, "a copy");
-        index.apply(Delta {
-            events: vec![(EventHead::default(), None)],
-            ..Delta::default()
-        });
-        assert_eq!(judge(&index, 700), file);
+        let untimed = |mut index: Index| {
+            index.apply(Delta {
+                events: vec![(EventHead::default(), None)],
+                ..Delta::default()
+            });
+            judge(&index, 700)
+        };
+        assert_eq!(judge(&run(&[("INIT", 0)], None), 700), event, "a copy");
+        assert_eq!(untimed(run(&[("INIT", 0)], None)), file);
+        let timed = run(&[("INIT", 0), ("DECIDE", 1)], None);
+        assert_eq!(untimed(timed), event, "a damaged record at the end");
     }
 
     #[test]

@@ -27,7 +27,7 @@ FAILS = "sh -c 'echo lost >&2; exit 3'"
 WORKS = "echo found"
 ANSWER = "There is no such file."
 ARCH = {"x86_64": "x64", "aarch64": "arm64"}.get(os.uname().machine, os.uname().machine)
-# Pi and Kimi Code need a newer Node.js than many systems have.
+# For agents that need a newer Node.js than many systems have.
 NODE = f"node-linux-{ARCH}@22.23.3"
 
 

@@ -57,7 +57,7 @@ fn a_session_is_read_from_its_conversation() {
 fn a_repository_without_commits_has_no_branch() {
     let workspace = |branch: &str| {
         let text = format!(
-            r#"{{"role":"system","content":"Git Status\n\n**Branch:** `{branch}` (clean)","timestamp":"2026-05-04T09:00:00"}}"#
+            r#"{{"role":"system","content":"Git Status\n\n**Branch:** `{branch}` (clean)","timestamp":"2026-05-04T09:00:00","hide":true}}"#
         );
         let run = written(&[
             &text,
