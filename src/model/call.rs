@@ -122,13 +122,13 @@ impl CallEnd {
 
 impl Call<'_> {
     /// Returns the command that the call runs in a shell: its argument `command` or `cmd`, a text
-    /// or a list of words.
+    /// or a list of words, or `commands`, a list of commands that run one after the other.
     pub(crate) fn command(&self) -> Option<Cow<'_, str>> {
         /// What editors take as their `command`.
         const EDITS: [&str; 5] = ["view", "create", "str_replace", "insert", "undo_edit"];
         let args = self.args?;
-        let (_, value) =
-            walk::members(args.text).find(|(key, _)| matches!(*key, "\"command\"" | "\"cmd\""))?;
+        let (key, value) = walk::members(args.text)
+            .find(|(key, _)| matches!(*key, "\"command\"" | "\"cmd\"" | "\"commands\""))?;
         if let Some(text) = walk::string(value) {
             let is_command = !text.trim().is_empty() && !EDITS.contains(&&*text);
             return is_command.then_some(text);
@@ -136,6 +136,7 @@ impl Call<'_> {
         let words: Vec<Cow<'_, str>> = walk::items(value).map_while(walk::string).collect();
         match words.as_slice() {
             [] => None,
+            commands if key == "\"commands\"" => Some(commands.join("; ").into()),
             // `["bash", "-lc", "make"]`
             [_, flags, command] if flags.starts_with('-') && flags.ends_with('c') => {
                 Some(command.clone())

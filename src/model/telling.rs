@@ -543,7 +543,7 @@ fn is_exit_code(line: &str) -> bool {
         .split(|c: char| !c.is_alphanumeric())
         .filter(|word| !word.is_empty());
     let is_filler = |word: &str| {
-        const FILLERS: [&str; 18] = [
+        const FILLERS: [&str; 21] = [
             "exit",
             "exited",
             "code",
@@ -562,6 +562,9 @@ fn is_exit_code(line: &str) -> bool {
             "a",
             "program",
             "finished",
+            "completed",
+            "return",
+            "shellid",
         ];
         FILLERS
             .iter()
@@ -845,6 +848,8 @@ mod tests {
             ),
             ("Exit code 1\nThe answer is 3\n-----\n", "The answer is 3"),
             ("Exit code 1", "Exit code 1"),
+            ("lost\n<shellId: 0 completed with exit code 3>", "lost"),
+            ("lost\n\nReturn code: 3", "lost"),
             (
                 "2026-02-22T09:15:01.123Z ERROR no disk\ndone",
                 "ERROR no disk",

@@ -339,6 +339,9 @@ struct Ran {
     failed: Option<i64>,
 }
 
+/// The first line of a system message, and the message, or a link to the record if it's too long.
+type SystemText = (Line, Result<Folded, Phrase>);
+
 /// A step of a transcript (`#t{n}`).
 #[derive(Template)]
 #[template(path = "run/transcript_step.html")]
@@ -353,9 +356,8 @@ struct TranscriptStep {
     time: Line,
     /// The duration, if it's at least a second.
     took: Line,
-    /// The system messages before the step, each folded below its first line, or the link to one that
-    /// is too long.
-    system: Vec<(Line, Result<Folded, Phrase>)>,
+    /// The system messages before the step, each folded below its first line.
+    system: Vec<SystemText>,
     /// The prompts before the step.
     prompts: Vec<Said>,
     /// Compactions and interruptions before the step, and the start of another run in the directory.
@@ -669,7 +671,7 @@ impl<'a> Writer<'a> {
     }
 
     /// Formats the system messages before step `n`. Also returns whether some are left out.
-    fn system(&mut self, n: usize) -> (Vec<(Line, Result<Folded, Phrase>)>, bool) {
+    fn system(&mut self, n: usize) -> (Vec<SystemText>, bool) {
         let mut messages = system_before(self.view, n, MAX_SYSTEM + 1);
         let has_more = messages.len() > MAX_SYSTEM;
         messages.truncate(MAX_SYSTEM);

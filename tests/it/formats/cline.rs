@@ -36,6 +36,9 @@ fn a_session_is_read_from_its_messages_and_its_status() {
     assert_eq!(step["decision"]["rationale"], "Read first.");
     assert_eq!(step["action_results"][0]["status"], "success");
     assert_eq!(step["action_results"][1]["returncode"], 1);
+    let head = run.index.steps().get(0).expect("a step");
+    let failed = head.failed_call.as_deref().expect("a failed call");
+    assert_eq!(failed.command.as_deref(), Some("python3 -m unittest -q"));
     // JSON in a text.
     assert_eq!(run.step(1)["action_results"][0]["output"], "The rest.");
     assert_eq!(run.step(1)["action_results"][1]["status"], "error");
