@@ -285,6 +285,23 @@ fn the_prompt_of_swe_agent_comes_first_and_once() {
 }
 
 #[test]
+fn a_text_that_the_program_adds_to_a_prompt_is_no_prompt() {
+    let added = "<system-reminder>\nToday is a Friday.\n</system-reminder>";
+    let prompt = json!([{"type": "text", "text": added}, {"type": "text", "text": "Fix it."}]);
+    let text = lines(&[
+        user(1, &prompt),
+        claude(
+            2,
+            "assistant",
+            &json!({"id": "m", "role": "assistant", "model": "m", "stop_reason": "end_turn", "content": "Done."}),
+        ),
+    ]);
+    let (_dir, _board, page) = page("s.jsonl", &text, "?tab=transcript");
+    assert!(page.contains("Fix it."), "{page}");
+    assert!(!page.contains("a Friday"), "{page}");
+}
+
+#[test]
 fn a_command_of_another_tool_keeps_its_first_word() {
     let call =
         json!({"type": "tool_use", "id": "c", "name": "make", "input": {"command": "make all"}});

@@ -941,11 +941,18 @@ fn words_in(content: &Json<'_>) -> String {
                 .iter()
                 .filter(is_own)
                 .filter_map(text)
+                .filter(|text| !is_reminder(text))
                 .collect::<Vec<_>>()
                 .join("\n")
         }
         _ => String::new(),
     }
+}
+
+/// Returns whether a text is one that Claude Code or Droid adds to a prompt.
+fn is_reminder(text: &str) -> bool {
+    let text = text.trim();
+    text.starts_with("<system-reminder>") && text.ends_with("</system-reminder>")
 }
 
 /// Returns the first event of this kind in a group, with its index.
