@@ -286,18 +286,12 @@ fn the_prompt_of_swe_agent_comes_first_and_once() {
 
 #[test]
 fn a_text_that_the_program_adds_to_a_prompt_is_no_prompt() {
-    let added = "<system-reminder>\nToday is a Friday.\n</system-reminder>";
-    let prompt = json!([{"type": "text", "text": added}, {"type": "text", "text": "Fix it."}]);
-    let text = lines(&[
-        user(1, &prompt),
-        claude(
-            2,
-            "assistant",
-            &json!({"id": "m", "role": "assistant", "model": "m", "stop_reason": "end_turn", "content": "Done."}),
-        ),
-    ]);
+    let sample =
+        "sample_runs/tools/droid/-home-me-ledger/d0000000-0000-4000-8000-00000000000a.jsonl";
+    let text = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(sample)).unwrap();
+    assert!(text.contains("Today is a Friday."));
     let (_dir, _board, page) = page("s.jsonl", &text, "?tab=transcript");
-    assert!(page.contains("Fix it."), "{page}");
+    assert!(page.contains("The total is wrong, fix it."), "{page}");
     assert!(!page.contains("a Friday"), "{page}");
 }
 
