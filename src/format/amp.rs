@@ -53,8 +53,7 @@ pub(super) static THREAD: Tool = Tool {
         let is_thread = text(of("id")).is_some_and(|id| id.starts_with("T-"));
         name.ends_with(".json")
             && is_thread
-            && int(of("created")).is_some()
-            && int(of("v")).is_some()
+            && ["created", "v"].iter().any(|key| int(of(key)).is_some())
     },
     reader: || Box::new(Thread::default()),
 };

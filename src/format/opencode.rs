@@ -252,8 +252,7 @@ const ENDS: &[End] = ends! {
 };
 
 /// The issue if the messages of a session can't be found.
-const MISSING: &str =
-    "its messages are in `message` next to `session`, which is missing here or outside the root";
+const MISSING: &str = "its messages are in `message` and `part` next to `session`, which are missing here or outside the root";
 
 /// The most issues of one message.
 const MAX_ISSUES: usize = 20;
@@ -394,6 +393,8 @@ impl Session {
             self.cost += part.cost.unwrap_or_default();
             self.lacks_cost |= part.tokens.is_some() && part.cost.is_none();
         }
+        // It may be a reply.
+        self.lacks_cost |= message.unreadable.is_some();
         let unreadable = pieces(&message).map(|piece| piece.unreadable);
         let unreadable = unreadable.chain([message.unreadable]);
         for why in unreadable.filter_map(filled).take(MAX_ISSUES) {
@@ -705,7 +706,7 @@ fn tokens(message: &Message<'_>) -> Option<Tokens> {
         input: input
             .map(|input| input.saturating_add(cached))
             .filter(|_| is_clear(cached)),
-        cached: read,
+        cached: read.filter(|_| is_clear(cached)),
         output: match includes_reasoning {
             true => output,
             false => output.map(|output| output.saturating_add(or_zero(reasoning))),

@@ -29,6 +29,8 @@ const MAX_KEPT_BYTES: usize = 64 << 10;
 /// The most messages of a run, and parts of a message.
 const MAX_MESSAGES: usize = 200_000;
 const MAX_PARTS: usize = 5_000;
+/// The end of a document if the directories of the messages or parts aren't there.
+const MISSING: &str = "],\n\"missing\":true}\n";
 /// The parts of this many of the newest messages are checked one by one.
 const NEWEST: usize = 32;
 
@@ -177,6 +179,13 @@ fn object(dir: &Dir, name: &OsStr, most: usize) -> io::Result<Option<String>> {
                 quoted(&format!("{shown} isn't a regular file")),
             );
         }
+        // A socket. Permissions that change show in the file's stamp.
+        Err(error) if is_refused(&error) => {
+            return instead(
+                "unreadable",
+                quoted(&format!("{shown} can't be opened: {error}")),
+            );
+        }
         opened => opened?,
     };
     if stamp.size > most as u64 {
@@ -194,6 +203,15 @@ fn object(dir: &Dir, name: &OsStr, most: usize) -> io::Result<Option<String>> {
         );
     }
     Ok(Some(text.to_owned()))
+}
+
+/// Returns whether a file can't be opened, for a reason that doesn't concern other files.
+fn is_refused(error: &io::Error) -> bool {
+    #[cfg(unix)]
+    let is_socket = error.raw_os_error() == Some(rustix::io::Errno::NXIO.raw_os_error());
+    #[cfg(not(unix))]
+    let is_socket = false;
+    is_socket || error.kind() == io::ErrorKind::PermissionDenied
 }
 
 /// Returns the object in the file of a run or of a message. Their largest values repeat what other
@@ -267,15 +285,23 @@ impl Document {
             Ok(existing(Dir::open(place.root, &base.join(name)))?.is_some())
         };
         if !is_there(place.how.messages.0)? {
-            document.end = "],\n\"missing\":true}\n";
+            document.end = MISSING;
             return Ok(document);
         }
         let (Some(messages), Some(parts)) = (place.messages(), place.parts()) else {
             return Ok(document);
         };
-        if let Some(dir) = existing(Dir::open(place.root, &messages))? {
+        let messages = Dir::open(place.root, &messages);
+        if let Err(error) = &messages
+            && error.kind() != io::ErrorKind::NotFound
+        {
+            document.end = MISSING;
+        }
+        if let Some(dir) = existing(messages)? {
             let (names, is_cut) = files(&dir, MAX_MESSAGES)?;
-            if is_cut {
+            if !names.is_empty() && !is_there(place.how.parts.0)? {
+                document.end = MISSING;
+            } else if is_cut {
                 document.end = "],\n\"left_out\":true}\n";
             }
             document.names = names.into();
@@ -301,7 +327,15 @@ impl Document {
         self.is_first = false;
         out.extend_from_slice(format!("{comma}\n{{\"info\":{info},\"parts\":[").as_bytes());
         let stem = Path::new(&name).file_stem().unwrap_or(&name);
-        if let Some(dir) = existing(Dir::open(&self.root, &parts.join(stem)))? {
+        let parts = Dir::open(&self.root, &parts.join(stem));
+        if let Err(error) = &parts
+            && error.kind() != io::ErrorKind::NotFound
+            && is_lasting(error)
+        {
+            let why = quoted(&format!("{} isn't a directory", stem.to_string_lossy()));
+            out.extend_from_slice(format!("{{\"unreadable\":{why}}}").as_bytes());
+        }
+        if let Some(dir) = existing(parts)? {
             let (names, is_cut) = files(&dir, MAX_PARTS)?;
             let begun = out.len();
             for name in names {

@@ -219,12 +219,19 @@ fn links_are_not_followed() {
     std::os::unix::fs::symlink(&secret, parts.join("msg_0002/prt_0001.json")).expect("a link");
     fs::remove_dir_all(parts.join("msg_0005")).expect("removed");
     std::os::unix::fs::symlink(outside.path(), parts.join("msg_0005")).expect("a link");
+    let socket = parts.join("msg_0002/prt_0009.json");
+    let _socket = std::os::unix::net::UnixListener::bind(&socket).expect("a socket");
     let run = of(temp.path(), 1);
     let texts: Vec<String> = (0..run.row.steps)
         .map(|n| run.step(n).to_string())
         .collect();
     assert!(texts.iter().all(|text| !text.contains("outside")));
-    assert_eq!(issues(&run), ["prt_0001.json isn't a regular file"]);
+    let expected = [
+        "prt_0001.json isn't a regular file",
+        "prt_0009.json can't be opened: No such device or address (os error 6)",
+        "msg_0005 isn't a directory",
+    ];
+    assert_eq!(issues(&run), expected);
 }
 
 #[test]
