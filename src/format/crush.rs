@@ -3,8 +3,11 @@
 //! A row of `messages` is a prompt, a reply or a result. Its `parts` are a list of objects with a
 //! type and data. The last part of a reply records why it ended. A killed program leaves a reply
 //! without that part. A session's tokens are those of its newest request, so no total is recorded. Its
-//! cost includes that of its sub-agents. Times are in seconds, and rows of the same second are in
-//! the order in which they were written. This reader is based on the source of version 0.96.
+//! cost includes that of its sub-agents, except those that failed. Times are in seconds, and rows of
+//! the same second are in the order in which they were written. This reader is based on the source of
+//! version 0.96.
+
+use std::collections::HashMap;
 
 use super::conversation::Conversation;
 use super::ends::{End, ends};
@@ -138,8 +141,8 @@ fields! {
         details,
     }
     struct Details {
-        start = "start_time", end = "end_time", background, dir = "working_directory", old = "old_content",
-        new = "new_content", additions, removals, diff, todos,
+        start = "start_time", end = "end_time", shell = "shell_id", output, dir = "working_directory",
+        old = "old_content", new = "new_content", additions, removals, diff, todos, hook,
     }
 }
 
@@ -168,12 +171,26 @@ const STOPPED: [&str; 2] = [
     "Error: user cancelled assistant tool calling",
     "Tool execution canceled by user",
 ];
+/// How the result of a sub-agent begins that ended without an answer. It counts as an error.
+const WORDLESS: &str = "Sub-agent completed but produced no text output.";
 /// How the result of a call begins if a hook ended the turn.
 const HALTED: &str = "Turn halted by hook. Reason: ";
 /// How the last line of a failed command's output begins.
 const EXIT: &str = "Exit code ";
 /// The last line of the output of a command that was interrupted.
 const ABORTED: &str = "Command was aborted before completion";
+/// What precedes the directory that the program adds to a command's output.
+const DIR: &str = "\n\n<cwd>";
+/// How results begin that name the file that was changed.
+const CHANGED: [&str; 5] = [
+    "File successfully written",
+    "File created",
+    "Content replaced in file",
+    "Content deleted from file",
+    "Applied ",
+];
+/// Why a message can't be read.
+const ODD_PARTS: &str = "the parts of a message aren't a list of objects with a type and data";
 
 /// A session while it's being read.
 #[derive(Debug, Default)]
@@ -181,6 +198,10 @@ struct Session {
     talk: Conversation,
     children: Vec<Box<str>>,
     is_child: bool,
+    /// The children that are running, by their calls.
+    running: HashMap<String, Box<str>>,
+    /// The children whose cost was added to that of the session.
+    paid: Vec<Box<str>>,
     /// The id of the newest summary. Older versions mark it nowhere else.
     summary: Option<String>,
     /// Why the newest reply ended, and the event that records it.
@@ -218,6 +239,7 @@ impl Reader for Session {
         run.turns = Some(self.talk.turns());
         run.children = Some(self.children.len() as u64);
         run.child_ids.clone_from(&self.children);
+        run.paid_children.clone_from(&self.paid);
     }
 }
 
@@ -249,6 +271,9 @@ impl Session {
         if message.left_out.is_some() {
             draft.issue(IssueKind::TooLong, LARGE_MESSAGE);
         }
+        if is_odd(&message) {
+            draft.issue(IssueKind::Field, ODD_PARTS);
+        }
         let is_summary = int(message.summary).is_some_and(|summary| summary != 0)
             || self.summary.is_some() && text(message.id) == self.summary;
         match &*role {
@@ -259,6 +284,7 @@ impl Session {
                 let n = self.talk.step_of(&part_of(record, None));
                 let part = part_of(record, n.and_then(|n| draft.step(n)));
                 self.project(&message, n, draft);
+                self.pay(&message);
                 draft.results(n.as_slice(), mark, part);
             }
             _ => {
@@ -324,8 +350,9 @@ impl Session {
             finish.as_ref().map(|finish| &*finish.reason),
             Some("canceled" | "error")
         );
-        if is_empty && is_over {
-            // There is no reply to the request.
+        let is_unreadable = finish.is_none() && is_odd(message);
+        if is_empty && (is_over || is_unreadable) {
+            // There is no reply to the request, or it's unknown what it was.
             let at = draft.event(EventDraft {
                 ts: ended_at(message).or(mark.ts),
                 ..mark.failed(failed)
@@ -340,8 +367,34 @@ impl Session {
             ts: ended_at(message).or(mark.ts),
             ..mark.failed(failed)
         };
+        self.started(message, &part);
         self.talk.reply(None, asked, mark, part, draft);
         self.finish = finish.map(|finish| (finish, draft.newest()));
+    }
+
+    /// Remembers the children that the calls of a reply start. Their ids are those of the reply and of
+    /// the call.
+    fn started(&mut self, message: &Message<'_>, part: &Part) {
+        let Some(reply) = text(message.id).filter(|_| !self.children.is_empty()) else {
+            return;
+        };
+        for call in &part.calls {
+            let id = cut(&format!("{reply}$${}", call.id));
+            if self.children.contains(&id) {
+                self.running.insert(call.id.clone(), id);
+            }
+        }
+    }
+
+    /// Notes the children whose cost the program added to that of the session. It doesn't add that of
+    /// a child that failed.
+    fn pay(&mut self, message: &Message<'_>) {
+        for data in of_kind(message, "tool_result") {
+            let child = text(data.call).and_then(|call| self.running.remove(&call));
+            let is_paid = data.failed == Some("false")
+                || text(data.content).is_some_and(|said| said.starts_with(WORDLESS));
+            self.paid.extend(child.filter(|_| is_paid));
+        }
     }
 
     /// Sets the directory that the agent works in to that of its first command, unless the call
@@ -424,6 +477,18 @@ fn pieces<'a>(message: &Message<'a>) -> impl Iterator<Item = (Piece<'a>, Data<'a
     parts.map(|piece| (piece, piece.data.map(Data::of).unwrap_or_default()))
 }
 
+/// Returns whether a part of a message has another form than the program writes.
+fn is_odd(message: &Message<'_>) -> bool {
+    let is_part = |part: &str| {
+        let piece = Piece::of(part);
+        filled(piece.kind).is_some() && piece.data.is_some_and(|data| data.starts_with('{'))
+    };
+    let parts = message.parts.filter(|parts| *parts != "null");
+    parts.is_some_and(|parts| {
+        !parts.starts_with('[') || walk::items(parts).any(|part| !is_part(part))
+    })
+}
+
 /// Returns the data of the parts of this kind.
 fn of_kind<'a>(message: &Message<'a>, kind: &'static str) -> impl Iterator<Item = Data<'a>> {
     pieces(message)
@@ -495,31 +560,39 @@ fn result(data: &Data<'_>, step: Option<&Part>, part: &mut Part) {
     // It is JSON text.
     let metadata = filled(data.metadata).unwrap_or_default();
     let details = Details::of(&metadata);
-    let is_done = is_command && !is_true(details.background);
-    let exit = exit_of(&said).filter(|_| is_done);
+    // One that still runs has a shell.
+    let is_done = is_command && filled(details.shell).is_none();
+    let output = filled(details.output).unwrap_or_else(|| without_dir(&said).to_owned());
+    let end = Some(&*output).filter(|_| is_done).and_then(last_line);
+    let exit = end.and_then(|line| line.strip_prefix(EXIT)?.parse().ok());
     let is_stopped = STOPPED.contains(&&*said) || DENIED.contains(&&*said);
-    let is_aborted = is_done && last_line(&said) == Some(ABORTED);
+    let is_aborted = end == Some(ABORTED);
     // For the program, a failed command is a success.
-    let failed = is_true(data.failed) || exit.is_some_and(|exit| exit != 0);
+    let is_failed_command = is_aborted || exit.is_some_and(|exit: i64| exit != 0);
     let status = match data.failed {
         _ if is_true(data.failed) && is_stopped || is_aborted => Some("cancelled"),
-        _ if failed => Some("error"),
+        _ if is_true(data.failed) || is_failed_command => Some("error"),
         Some("false") => Some("success"),
         _ => None,
     };
     let bad = matches!(status, Some("error" | "cancelled"));
+    // The directory and what a hook added say nothing about the failure.
+    let words = match is_failed_command && !is_true(data.failed) {
+        true => &output,
+        false => &said,
+    };
     let span = int(details.start).zip(int(details.end));
     if status == Some("success")
         && let Some(call) = call
     {
-        changes(call, &details, part);
+        changes(call, &details, &said, part);
     }
     part.answers.push(Answer {
         call: id,
         status,
-        error: bad.then(|| match &*said {
+        error: bad.then(|| match &**words {
             "" => NO_WORDS.to_owned(),
-            _ => said.clone(),
+            words => words.to_owned(),
         }),
         output: if bad {
             "null".to_owned()
@@ -535,23 +608,45 @@ fn result(data: &Data<'_>, step: Option<&Part>, part: &mut Part) {
     });
 }
 
-/// Returns the last line of a command's output, before its directory.
-fn last_line(said: &str) -> Option<&str> {
-    let said = said.trim_end();
-    let output = match said.strip_suffix("</cwd>") {
-        Some(rest) => rest.rsplit_once("<cwd>")?.0,
-        None => said,
-    };
-    output.trim_end().lines().next_back()
+/// Returns the result of a command without the directory, and without what a hook added after it.
+fn without_dir(said: &str) -> &str {
+    said.rsplit_once(DIR).map_or(said, |(output, _)| output)
 }
 
-fn exit_of(said: &str) -> Option<i64> {
-    last_line(said)?.strip_prefix(EXIT)?.trim().parse().ok()
+/// Returns the last line of a command's output if the program may have added it. The program adds
+/// it after an error's text, and writes no line break after it. What a command prints usually ends
+/// with one.
+fn last_line(output: &str) -> Option<&str> {
+    let (before, line) = output.rsplit_once('\n')?;
+    before.contains('\n').then_some(line)
+}
+
+/// Returns the path of the file that a successful call changed. A hook may have changed the
+/// arguments. What was run in their place isn't recorded, but the result names the file.
+fn target(call: &CallDraft, details: &Details<'_>, said: &str) -> Option<String> {
+    if !is_rewritten(details) {
+        return filled(member(&call.args, "file_path"));
+    }
+    let line = said.lines().find(|line| *line != "<result>")?;
+    let (what, path) = line.split_once(": ")?;
+    let is_known = CHANGED.iter().any(|known| what.starts_with(known));
+    let path = match path.strip_suffix(" edit(s) failed)") {
+        Some(path) => path.rsplit_once(" (")?.0,
+        None => path,
+    };
+    (is_known && !path.is_empty()).then(|| path.to_owned())
+}
+
+/// Returns whether a hook changed the arguments of a call.
+fn is_rewritten(details: &Details<'_>) -> bool {
+    details
+        .hook
+        .is_some_and(|hook| is_true(member(hook, "input_rewrite")))
 }
 
 /// Adds the files and the plan that a successful call changed.
-fn changes(call: &CallDraft, details: &Details<'_>, part: &mut Part) {
-    let path = || filled(member(&call.args, "file_path")).map(|path| format!("files.{path}"));
+fn changes(call: &CallDraft, details: &Details<'_>, said: &str, part: &mut Part) {
+    let path = || target(call, details, said).map(|path| format!("files.{path}"));
     match &*call.name {
         // An empty content isn't written.
         "edit" | "multiedit" => {
@@ -569,7 +664,8 @@ fn changes(call: &CallDraft, details: &Details<'_>, part: &mut Part) {
                 let diff = filled(details.diff).and_then(|diff| hunks(&diff));
                 part.diffs
                     .extend(diff.map(|diff| (part.changes.len(), diff)));
-                let content = member(&call.args, "content").filter(|text| text.starts_with('"'));
+                let content = member(&call.args, "content")
+                    .filter(|text| text.starts_with('"') && !is_rewritten(details));
                 part.changes.push((path, None, content.map(str::to_owned)));
             }
         }

@@ -139,6 +139,8 @@ pub struct Manifest {
     pub totals_with_children: bool,
     /// Whether the recorded cost includes that of the child runs.
     pub cost_with_children: bool,
+    /// The ids of the child runs whose cost is included although they record it too.
+    pub paid_children: Vec<Box<str>>,
     /// The tokens by kind, if recorded for the run as a whole.
     pub usage: Usage,
     /// The number of model replies, as counted by the run itself.

@@ -166,6 +166,12 @@ pub(super) struct Opened {
 }
 
 impl Listing {
+    /// Returns the problem of the file, if the run that is being read may be affected. The rows of a
+    /// database that can't be read belong to others.
+    fn fault_of_runs(&self) -> Option<&String> {
+        self.fault.as_ref().filter(|_| self.seen.is_none())
+    }
+
     /// Returns the runs by name. `None` is the file itself, which contains no run but is worth
     /// listing.
     pub(super) fn members(&self) -> Vec<Option<Arc<str>>> {
@@ -525,9 +531,9 @@ impl Member {
         Some(PathBuf::from(path))
     }
 
-    /// Returns the problem of the file that holds the run, if any.
+    /// Returns the problem of the file that holds the run, if the run may be affected.
     pub(super) fn fault(&self) -> Option<String> {
-        self.holder.listing().ok()?.fault.clone()
+        self.holder.listing().ok()?.fault_of_runs().cloned()
     }
 
     /// Returns the time of the last change to the file that holds the run, or to the run's own rows.
@@ -805,12 +811,11 @@ fn stamp_of(listing: &Listing, at: &At, place: impl FnOnce() -> u64) -> Stamp {
     with_fault(listing, stamp)
 }
 
-/// A problem of the file is reported for each run in it, even if the run's own bytes haven't
-/// changed.
+/// A problem of the file is reported for each run in it that it may affect, even if the run's own
+/// bytes haven't changed.
 fn with_fault(listing: &Listing, stamp: Stamp) -> Stamp {
     listing
-        .fault
-        .as_ref()
+        .fault_of_runs()
         .map_or(stamp, |fault| stamp.with_fault(fault))
 }
 

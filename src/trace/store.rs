@@ -26,6 +26,7 @@ use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
 use rusqlite::limits::Limit;
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, ErrorCode, OpenFlags, Row, Statement};
+use sha2::{Digest as _, Sha256};
 
 use super::beneath::{Dir, Kind, refused};
 use super::idle::Idle;
@@ -43,8 +44,13 @@ const MAX_RECORD_BYTES: usize = (MAX_LINE_BYTES as usize) / 4 * 3;
 const MAX_MESSAGES: usize = 200_000;
 const MAX_PARTS: usize = 5_000;
 const MAX_BESIDE: usize = 1_000;
-/// The longest id of a run in bytes.
-const MAX_ID_BYTES: usize = 200;
+/// The longest name of a run in bytes, and how many characters of its id a shortened one keeps.
+const MAX_NAME_BYTES: usize = 200;
+const KEPT_CHARS: usize = 45;
+/// The digits of the hash in such a name.
+const HASH_DIGITS: usize = 16;
+/// The characters of a child's id that are read. Formats keep fewer.
+const MAX_ID_CHARS: usize = 1_000;
 /// How long listing the runs may take, and reading the rows of one record.
 const LIST_TIME: Duration = Duration::from_secs(20);
 const RECORD_TIME: Duration = Duration::from_secs(5);
@@ -557,7 +563,7 @@ impl Store {
         let (mut runs, mut odd, mut beyond) = (HashMap::new(), 0_usize, 0_usize);
         while let Some(row) = found.next().map_err(failed)? {
             let id = row.get_ref(0).ok().and_then(id_of);
-            let Some(id) = id else {
+            let Some((id, name)) = id.and_then(|id| Some((id, name_of(id)?))) else {
                 odd += 1;
                 continue;
             };
@@ -569,14 +575,19 @@ impl Store {
             for column in 1..wanted.len() {
                 hash(row, column, &mut hasher);
             }
-            let mark = marks.get(&*id);
+            let mark = marks.get(&*name);
             (mark.map(|mark| mark.hash), whole).hash(&mut hasher);
             let micros = number(row, 1).map(|time| time * unit);
             let version = hasher.finish();
             let written = micros.and_then(time_of);
             let written = written.max(mark.and_then(|mark| mark.written));
             let run = RunRow { version, written };
-            odd += usize::from(runs.insert(id, run).is_some());
+            let is_taken = runs.contains_key(&name);
+            odd += usize::from(is_taken);
+            // A row with this id comes before one whose name was made.
+            if !is_taken || *name == *id {
+                runs.insert(name, run);
+            }
         }
         let mut runs: Vec<_> = runs.into_iter().collect();
         runs.sort_by(|(a, _), (b, _)| a.cmp(b));
@@ -599,7 +610,8 @@ impl Store {
         let mut found = query.query([]).map_err(failed)?;
         let mut marks = HashMap::new();
         while let Some(row) = found.next().map_err(failed)? {
-            let Some(id) = row.get_ref(0).ok().and_then(id_of) else {
+            let id = row.get_ref(0).ok().and_then(id_of);
+            let Some(name) = id.and_then(name_of) else {
                 continue;
             };
             let mut hasher = DefaultHasher::new();
@@ -611,7 +623,7 @@ impl Store {
                 hash: hasher.finish(),
                 written: micros.and_then(time_of),
             };
-            marks.insert(id, marked);
+            marks.insert(name, marked);
             // The rows of the others may change unnoticed. They aren't listed either.
             if marks.len() >= most {
                 break;
@@ -623,6 +635,29 @@ impl Store {
     /// Returns whether everything read so far belongs to one state.
     fn is_still(&self) -> io::Result<bool> {
         Ok(self.state.is_still(&State::of(&self.place)?))
+    }
+
+    /// Returns the id of the run with this name.
+    fn id_of_run(&self, name: &str) -> io::Result<String> {
+        if !is_made(name) {
+            return Ok(name.to_owned());
+        }
+        self.allow(LIST_TIME, u64::MAX);
+        let query = format!("SELECT id FROM {}", self.rows.run.name);
+        let mut query = self.connection.prepare(&query).map_err(failed)?;
+        let mut found = query.query([]).map_err(failed)?;
+        let mut made = None;
+        while let Some(row) = found.next().map_err(failed)? {
+            match row.get_ref(0).ok().and_then(id_of) {
+                // An id may look like a name that was made.
+                Some(id) if id == name => return Ok(id.to_owned()),
+                Some(id) if made.is_none() && name_of(id).as_deref() == Some(name) => {
+                    made = Some(id.to_owned());
+                }
+                _ => {}
+            }
+        }
+        Ok(made.unwrap_or_else(|| name.to_owned()))
     }
 
     /// Returns the start of the run's document: everything but the messages. Also returns whether it
@@ -659,6 +694,7 @@ impl Store {
                 if count > MAX_BESIDE {
                     is_cut = true;
                 } else if let Some(id) = row.get_ref(0).ok().and_then(id_of) {
+                    let id: String = id.chars().take(MAX_ID_CHARS).collect();
                     separate(&mut is_first, &mut out);
                     out.extend_from_slice(quoted(&id).as_bytes());
                 }
@@ -857,7 +893,7 @@ impl Store {
             out.extend_from_slice(format!(",{}:[", quoted(table.key)).as_bytes());
             let rest = MAX_RECORD_BYTES.saturating_sub(out.len() - begun);
             if let Some(query) = &mut queries.parts {
-                self.rows_of(table, query, &id, (MAX_PARTS, rest), out)?;
+                self.rows_of(table, query, id, (MAX_PARTS, rest), out)?;
             }
             out.push(b']');
         }
@@ -908,7 +944,7 @@ pub(super) fn list(place: &Place, rows: &'static Rows, most: usize) -> io::Resul
 pub(super) fn document(
     place: &Place,
     rows: &'static Rows,
-    id: &str,
+    name: &str,
     seen: Seen,
 ) -> io::Result<Box<dyn Read + Send>> {
     let mut failure = None;
@@ -922,7 +958,7 @@ pub(super) fn document(
                 0 => Store::of(place, rows, seen)?,
                 _ => Store::open(place, rows)?,
             };
-            let mut document = Document::new(store, id)?;
+            let mut document = Document::new(store, name)?;
             document.read_on(AT_ONCE_BYTES)?;
             Ok((document.is_still()?, document))
         };
@@ -961,9 +997,10 @@ struct Document {
 }
 
 impl Document {
-    fn new(store: Store, id: &str) -> io::Result<Self> {
-        let (ready, lacks_children) = store.start(id)?;
-        let (rest, is_cut) = store.messages(id)?;
+    fn new(store: Store, name: &str) -> io::Result<Self> {
+        let id = store.id_of_run(name)?;
+        let (ready, lacks_children) = store.start(&id)?;
+        let (rest, is_cut) = store.messages(&id)?;
         Ok(Self {
             store: Some(store),
             rest,
@@ -1093,11 +1130,34 @@ fn is_json(text: &str) -> bool {
     text.starts_with(['{', '[', '"']) && Json::is_json(text)
 }
 
-/// Returns an id, if it can be part of a run's name.
-fn id_of(value: ValueRef<'_>) -> Option<Arc<str>> {
-    let id = value.as_str().ok()?;
-    let is_usable = !id.is_empty() && id.len() <= MAX_ID_BYTES;
-    (is_usable && !id.contains(|c: char| c.is_control() || c == '/')).then(|| id.into())
+/// Returns an id, if it's a text.
+fn id_of(value: ValueRef<'_>) -> Option<&str> {
+    value.as_str().ok().filter(|id| !id.is_empty())
+}
+
+/// Returns the name of the run with this id, if it can have one. A name is the last part of a path
+/// and has a limited length. If the id can't be the name, a hash of the id replaces its end.
+fn name_of(id: &str) -> Option<Arc<str>> {
+    if id.contains(char::is_control) {
+        return None;
+    }
+    if id.len() <= MAX_NAME_BYTES && !id.contains('/') {
+        return Some(id.into());
+    }
+    let mut name: String = id.chars().take(KEPT_CHARS).collect();
+    name = name.replace('/', "_");
+    name.push('~');
+    for byte in Sha256::digest(id.as_bytes()).iter().take(HASH_DIGITS / 2) {
+        name.push_str(&format!("{byte:02x}"));
+    }
+    Some(name.into())
+}
+
+/// Returns whether a name may be one that isn't its run's id.
+fn is_made(name: &str) -> bool {
+    let is_hash =
+        |hash: &str| hash.len() == HASH_DIGITS && hash.bytes().all(|c| c.is_ascii_hexdigit());
+    name.rsplit_once('~').is_some_and(|(_, hash)| is_hash(hash))
 }
 
 fn number(row: &Row<'_>, column: usize) -> Option<f64> {

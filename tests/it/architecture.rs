@@ -115,7 +115,7 @@ const KEYS: &[(&str, &[&str])] = &[
     ("nix", &["llm"]),
     ("notify", &["live"]),
     ("object_store", &["mirror"]),
-    ("sha2", &["mirror", "serve", "page"]),
+    ("sha2", &["mirror", "serve", "page", "trace"]),
     ("rmcp", &["llm", "serve"]),
     ("rusqlite", &["trace"]),
     (

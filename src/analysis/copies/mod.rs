@@ -142,10 +142,11 @@ pub fn relate(runs: &[Arc<Summary>], marks: &mut dyn FnMut(usize) -> Arc<[Mark]>
     let output_covers =
         |at: usize| group.cost_of_output(at).is_some() && group.outputs(at).iter().all(covers);
     for (child, payer) in families.paid(&|at| covers(&at) || output_covers(at)) {
-        // A child that records its own cost isn't part of its parent's.
+        // A child that records its own cost isn't part of its parent's, unless the parent names it.
         let has_cost = runs.get(child).is_none_or(|run| {
             run.cost()
                 .is_some_and(|cost| matches!(cost, Cost::Recorded(_)))
+                && !runs.get(payer).is_some_and(|payer| payer.pays(run))
         });
         if let Some(relation) = relations.get_mut(child).filter(|_| !has_cost) {
             relation.paid_by = key(payer);

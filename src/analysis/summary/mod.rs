@@ -193,6 +193,8 @@ pub struct RareFacts {
     pub totals_with_children: bool,
     /// Whether the recorded cost includes that of the child runs.
     pub cost_with_children: bool,
+    /// The ids of the child runs whose cost is included although they record it too.
+    pub paid_children: ThinVec<String>,
     /// The token total that another tool recorded for the whole run.
     pub total: Option<u64>,
     /// Whether that record states what may explain a difference from the steps.
@@ -968,6 +970,14 @@ impl Summary {
         (self.steps_now, own, self.partial) == (steps, events, index.is_partial())
     }
 
+    /// Returns whether the recorded cost includes that of `child`, although the child records it too.
+    pub fn pays(&self, child: &Self) -> bool {
+        child
+            .run_id
+            .as_deref()
+            .is_some_and(|id| self.paid_children.iter().any(|paid| paid == id))
+    }
+
     /// Returns the cost: recorded, or else estimated.
     pub fn cost(&self) -> Option<Cost> {
         self.cost_usd
@@ -1384,6 +1394,11 @@ pub fn summary(
             .collect(),
         totals_with_children: manifest.is_some_and(|manifest| manifest.totals_with_children),
         cost_with_children: manifest.is_some_and(|manifest| manifest.cost_with_children),
+        paid_children: manifest
+            .iter()
+            .flat_map(|manifest| &manifest.paid_children)
+            .map(|id| id.to_string())
+            .collect(),
         total: manifest
             .and_then(|manifest| manifest.total.as_ref())
             .map(|total| total.tokens),

@@ -4,9 +4,12 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use rusqlite::Connection;
+use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
+use trace_board::analysis::copies::relate;
 use trace_board::model::TraceFile;
 use trace_board::trace::{RootScanner, read_index};
 
@@ -387,6 +390,248 @@ fn values_of_other_types_in_rows_of_crush_are_unknown() {
     assert_eq!(run.row.started, None);
 }
 
+/// Adds a session of Crush with these messages, each of a role and its parts.
+fn add_crush(
+    db: &Connection,
+    id: &str,
+    parent: Option<&str>,
+    cost: f64,
+    messages: &[(&str, Value)],
+) {
+    db.execute_batch(
+        "CREATE TABLE IF NOT EXISTS sessions(id TEXT, parent_session_id TEXT, title TEXT, cost REAL);
+        CREATE TABLE IF NOT EXISTS messages(id TEXT, session_id TEXT, role TEXT, parts TEXT, created_at INTEGER)",
+    )
+    .expect("created");
+    let sql = "INSERT INTO sessions VALUES(?1, ?2, 'New Session', ?3)";
+    db.execute(sql, (id, parent, cost)).expect("written");
+    for (n, (role, parts)) in messages.iter().enumerate() {
+        let sql = "INSERT INTO messages VALUES(?1, ?2, ?3, ?4, 1777885200)";
+        let row = (format!("m{n}"), id, role, parts.to_string());
+        db.execute(sql, row).expect("written");
+    }
+}
+
+fn call_of_crush(id: &str, name: &str, args: &Value) -> Value {
+    let data = json!({"id": id, "name": name, "input": args.to_string()});
+    json!({"type": "tool_call", "data": data})
+}
+
+fn result_of_crush(id: &str, name: &str, content: &str, failed: bool, metadata: &Value) -> Value {
+    let data = json!({"tool_call_id": id, "name": name, "content": content, "is_error": failed,
+        "metadata": metadata.to_string()});
+    json!({"type": "tool_result", "data": data})
+}
+
+fn ended_crush(reason: &str) -> Value {
+    json!({"type": "finish", "data": {"reason": reason}})
+}
+
+/// Returns the first step of a session of Crush with one call.
+fn called_by_crush(name: &str, args: &Value, content: &str, metadata: &Value) -> Value {
+    let temp = tempfile::tempdir().expect("a directory");
+    let db = Connection::open(temp.path().join("crush.db")).expect("created");
+    let messages = [
+        ("user", json!([{"type": "text", "data": {"text": "Go."}}])),
+        (
+            "assistant",
+            json!([call_of_crush("c", name, args), ended_crush("tool_use")]),
+        ),
+        (
+            "tool",
+            json!([result_of_crush("c", name, content, false, metadata)]),
+        ),
+    ];
+    add_crush(&db, "a", None, 0.0, &messages);
+    drop(db);
+    let run = read(&temp.path().join("crush.db/a"));
+    assert_eq!(run.row.issues, (0, 0));
+    run.step(0)
+}
+
+#[test]
+fn the_program_writes_the_exit_code_of_a_command_at_the_very_end() {
+    let failed = "\nexit status 7\nExit code 7";
+    let with_dir = |output: &str| format!("{output}\n\n<cwd>/proj</cwd>");
+    let of = |output: &str| json!({"output": output, "working_directory": "/proj"});
+    let in_background = json!({"output": failed, "background": true});
+    let still_running = json!({"output": failed, "background": true, "shell_id": "1"});
+    let hook = format!("{}\nRemember to lint.", with_dir(failed));
+    let printed = "building\nExit code 3\n";
+    let bare = "Exit code 3";
+    let aborted = "\nstopped\nCommand was aborted before completion";
+    let printed_aborted = "some\nCommand was aborted before completion\n";
+    let cases = [
+        (
+            "failed",
+            with_dir(failed),
+            of(failed),
+            "error",
+            Some(failed),
+        ),
+        (
+            "background",
+            with_dir(failed),
+            in_background,
+            "error",
+            Some(failed),
+        ),
+        (
+            "running",
+            "Background shell".to_owned(),
+            still_running,
+            "success",
+            None,
+        ),
+        ("hook", hook.clone(), of(failed), "error", Some(failed)),
+        ("no metadata", hook, json!({}), "error", Some(failed)),
+        ("printed", with_dir(printed), of(printed), "success", None),
+        ("bare", with_dir(bare), of(bare), "success", None),
+        (
+            "aborted",
+            with_dir(aborted),
+            of(aborted),
+            "cancelled",
+            Some(aborted),
+        ),
+        (
+            "printed aborted",
+            with_dir(printed_aborted),
+            of(printed_aborted),
+            "success",
+            None,
+        ),
+    ];
+    for (name, content, metadata, status, error) in cases {
+        let step = called_by_crush("bash", &json!({"command": "x"}), &content, &metadata);
+        let result = &step["action_results"][0];
+        let found = (result["status"].as_str(), result["error"].as_str());
+        assert_eq!(found, (Some(status), error), "{name}");
+        let exit = (status == "error").then_some(7);
+        assert_eq!(result["returncode"].as_i64(), exit, "{name}");
+    }
+}
+
+#[test]
+fn a_file_is_changed_as_a_hook_of_crush_wanted() {
+    let args = json!({"file_path": "/p/secret.env", "content": "KEY=original\n"});
+    let written = "<result>\nFile successfully written: /p/safe.env\n</result>";
+    let diff = "--- a/safe.env\n+++ b/safe.env\n@@ -0,0 +1 @@\n+KEY=redacted\n";
+    let metadata = |rewritten: bool| json!({"diff": diff, "hook": {"input_rewrite": rewritten}});
+    let step = called_by_crush("write", &args, written, &metadata(true));
+    let expected = json!({"files./p/safe.env": {"diff": "@@ -0,0 +1 @@\n+KEY=redacted\n"}});
+    assert_eq!(step["state_diff"], expected);
+    let step = called_by_crush("write", &args, written, &metadata(false));
+    assert_eq!(
+        step["state_diff"]["files./p/secret.env"]["after"],
+        "KEY=original\n"
+    );
+    let said =
+        "<result>\nApplied 1 of 2 edits to file: /p/b (c).txt (1 edit(s) failed)\n</result>\n";
+    let metadata = json!({"old_content": "x", "new_content": "y", "hook": {"input_rewrite": true}});
+    let step = called_by_crush("multiedit", &args, said, &metadata);
+    let expected = json!({"files./p/b (c).txt": {"before": "x", "after": "y"}});
+    assert_eq!(step["state_diff"], expected);
+    // Nothing names the file.
+    let step = called_by_crush("edit", &args, "Done.", &metadata);
+    assert_eq!(step["state_diff"], Value::Null);
+}
+
+#[test]
+fn messages_of_crush_that_cannot_be_read_are_issues() {
+    let temp = tempfile::tempdir().expect("a directory");
+    let db = Connection::open(temp.path().join("crush.db")).expect("created");
+    let messages = [
+        ("user", json!([{"type": "text", "data": {"text": "Go."}}])),
+        ("assistant", json!("no list")),
+        (
+            "assistant",
+            json!([1, {"data": {}}, {"type": "text", "data": {"text": "Yes."}}]),
+        ),
+        ("assistant", json!([])),
+    ];
+    add_crush(&db, "a", None, 0.0, &messages);
+    drop(db);
+    let run = read(&temp.path().join("crush.db/a"));
+    assert_eq!((run.row.steps, run.row.events, run.row.issues.0), (2, 5, 2));
+}
+
+#[test]
+fn the_cost_of_a_sub_agent_of_crush_is_in_that_of_its_parent_unless_it_failed() {
+    let temp = tempfile::tempdir().expect("a directory");
+    let db = Connection::open(temp.path().join("crush.db")).expect("created");
+    let agents = ["done", "failed", "wordless", "running"];
+    let calls = agents.map(|id| call_of_crush(id, "agent", &json!({"prompt": "x"})));
+    let result = |id: &str, content: &str, failed: bool| {
+        let result = result_of_crush(id, "agent", content, failed, &Value::Null);
+        ("tool", json!([result]))
+    };
+    let wordless = "Sub-agent completed but produced no text output.";
+    let messages = [
+        ("user", json!([{"type": "text", "data": {"text": "Go."}}])),
+        ("assistant", Value::from(calls.to_vec())),
+        result("done", "yes", false),
+        result("failed", "Failed to generate response: boom", true),
+        result("wordless", wordless, true),
+    ];
+    add_crush(&db, "p", None, 1.0, &messages);
+    for agent in agents {
+        add_crush(&db, &format!("m1$${agent}"), Some("p"), 0.4, &[]);
+    }
+    drop(db);
+    let ids = agents.map(|agent| format!("m1$${agent}"));
+    let keys = ids.iter().map(|id| format!("crush.db/{id}"));
+    let keys = ["crush.db/p".to_owned()].into_iter().chain(keys);
+    let runs: Vec<_> = keys
+        .map(|key| Arc::new(read(&temp.path().join(key)).row))
+        .collect();
+    let relations = relate(&runs, &mut |_| Arc::from([]));
+    let paid: Vec<bool> = relations.iter().map(|run| run.paid_by.is_some()).collect();
+    assert_eq!(paid, [false, true, false, true, false]);
+}
+
+#[test]
+fn an_id_that_is_no_name_changes_nothing_for_other_sessions() {
+    let temp = tempfile::tempdir().expect("a directory");
+    let db = Connection::open(temp.path().join("crush.db")).expect("created");
+    let prompt = ("user", json!([{"type": "text", "data": {"text": "Go."}}]));
+    let reply = (
+        "assistant",
+        json!([{"type": "text", "data": {"text": "Yes."}}, ended_crush("end_turn")]),
+    );
+    let talk = [prompt, reply];
+    let signed = format!("m1$$call_1__thought__CiQB/{}", "abc+".repeat(100));
+    let similar = format!("{signed}=");
+    add_crush(&db, "good", None, 0.0, &talk);
+    for id in [&*signed, &*similar, "m1$$x/y"] {
+        add_crush(&db, id, Some("good"), 0.0, &talk);
+    }
+    add_crush(&db, "a\nb", None, 0.0, &talk);
+    drop(db);
+    let (steps, skipped) = read_all(temp.path());
+    assert_eq!(skipped, ["rows of runs without a usable id: 1"]);
+    assert!(steps.keys().all(|key| key.len() < 220), "{steps:?}");
+    assert_eq!((steps.len(), steps.values().sum::<usize>()), (4, 4));
+    let mut ids = Vec::new();
+    for key in steps.keys() {
+        let row = read(&temp.path().join(key)).row;
+        assert_eq!(
+            (&*row.verdict.sentence, row.issues),
+            ("Finished at step 0 (inferred from end_turn)", (0, 0)),
+            "{key}"
+        );
+        if row.parent.is_none() {
+            assert_eq!(
+                (row.run_id.as_deref(), row.children),
+                (Some("good"), Some(3))
+            );
+            assert_eq!(row.child_ids.len(), 3);
+        }
+        ids.push(row.run_id.expect("an id"));
+    }
+    assert!(ids.iter().any(|id| &**id == "m1$$x/y"), "{ids:?}");
+}
+
 #[test]
 fn the_folder_of_crush_is_searched_although_it_begins_with_a_dot() {
     let temp = tempfile::tempdir().expect("a directory");
@@ -673,8 +918,12 @@ fn other_databases_and_other_versions() {
         INSERT INTO session VALUES('a'), ('b/c'), (NULL);
         INSERT INTO message VALUES('m', 'a', 1, '{"role":"assistant","finish":"stop"}'), ('n', 'a', 2, 'no JSON')"#,
     );
-    assert_eq!(names(&steps), [("opencode-dev.db/a", 1)]);
-    assert_eq!(skipped, ["rows of runs without a usable id: 2"]);
+    let expected = [
+        ("opencode-dev.db/a", 1),
+        ("opencode-dev.db/b_c~b9e2beb9a0cdd309", 0),
+    ];
+    assert_eq!(names(&steps), expected);
+    assert_eq!(skipped, ["rows of runs without a usable id: 1"]);
 }
 
 #[test]
