@@ -159,7 +159,7 @@ fields! {
         source = "costSource",
     }
     struct Content {
-        kind = "type", text, thinking, message, id, call = "toolCall", result = "toolResult", annotations,
+        kind = "type", text, thinking, class = "kind", message, id, call = "toolCall", result = "toolResult", annotations,
     }
     struct Outcome { status, value, error }
     struct Call { name, arguments }
@@ -423,15 +423,16 @@ impl Session {
             .and_then(|words| End::of(AT_TURN_LIMIT, words));
         let failed = contents(message).find(|content| content.kind == Some("\"error\""));
         let failed = failed.map(|content| {
-            let message = filled(content.message).unwrap_or_else(|| NO_WORDS.to_owned());
-            End::error(&message)
+            let word = filled(content.class).map_or_else(|| "error".into(), |class| cut(&class));
+            End::error(&word)
+                .detail(filled(content.message).map_or_else(Box::default, |why| cut(&why)))
         });
         if at_limit.is_some() || is_empty && failed.is_some() {
             let at = draft.event(mark.stage("end"));
             self.end = at_limit.or(failed).map(|end| end.at_event(at));
             return Newest::Other;
         }
-        // The limit may be recorded in a message of its own.
+        // Goose may record the limit in a separate message.
         if is_empty && !is_limited {
             return noted(mark, draft);
         }

@@ -706,7 +706,8 @@ fn goose_records_limits_and_errors() {
         )
     };
     let is = |steps, sentence: &str, certainty| (steps, sentence.to_owned(), certainty);
-    let cut = is(1, "Reply truncated in step 0 (output limit)", "inferred");
+    let sentence = "Reply token limit reached in step 0 (inferred from outputTokenLimitReached)";
+    let cut = is(1, sentence, "inferred");
     assert_eq!(of("text"), cut);
     assert_eq!(of("marker"), cut);
     assert_eq!(
