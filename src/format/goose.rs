@@ -2,10 +2,11 @@
 //!
 //! A row of `messages` has a list of contents: texts, calls or results. Goose saves each call of a
 //! reply as a separate message, followed by the result. Since July 2026, the last message of a
-//! reply has the usage of the request. Calls that follow results of the same second without a usage
-//! between them are taken for calls of one reply. Goose doesn't record why a reply or a session ended,
-//! and errors of the API aren't in the database. This reader is based on the source up to version 17
-//! of the tables.
+//! reply has the usage of the request; newer versions add it to the message with the first call.
+//! Calls that follow results of the same second are taken for calls of one reply, unless each has a
+//! usage. Goose doesn't record that a session ended. It records replies at the output limit, the
+//! turn limit, and some errors of the API. This reader is based on the source up to version 17 of
+//! the tables.
 
 use super::conversation::Conversation;
 use super::ends::{End, ends};
@@ -151,14 +152,14 @@ fields! {
     }
     struct Config { model = "model_name", window = "context_limit" }
     struct Message { role, content = "content_json", created = "created_timestamp", metadata = "metadata_json", left_out }
-    struct Metadata { user = "userVisible", agent = "agentVisible", inference, steer, usage }
+    struct Metadata { user = "userVisible", agent = "agentVisible", inference, steer, usage, limited = "outputTokenLimitReached" }
     struct Inference { requested = "requestedModel", resolved = "resolvedModel" }
     struct Spent {
         input = "inputTokens", output = "outputTokens", read = "cacheReadTokens", write = "cacheWriteTokens", cost,
         source = "costSource",
     }
     struct Content {
-        kind = "type", text, thinking, id, call = "toolCall", result = "toolResult", annotations,
+        kind = "type", text, thinking, class = "kind", message, id, call = "toolCall", result = "toolResult", annotations,
     }
     struct Outcome { status, value, error }
     struct Call { name, arguments }
@@ -169,6 +170,10 @@ fields! {
 const ENDS: &[End] = ends! {
     "The model returned an empty response*" => Failed, "The model's reply was empty";
     "Maximum retry attempts (*" => Failed, "Failed after the last retry";
+};
+/// How the message begins that the program writes when a turn has as many replies as its user allows.
+const AT_TURN_LIMIT: &[End] = ends! {
+    "I've reached the maximum number of actions*" => Truncated, "Turn limit reached", "Turn": "max_turns";
 };
 
 /// Default names of sessions.
@@ -193,7 +198,7 @@ struct Session {
     open: Option<Reply>,
     /// The kind of the newest message.
     newest: Newest,
-    /// The newest prompt, truncated.
+    /// The newest prompt without white space, truncated.
     asked: Box<str>,
     end: Option<Ended>,
     /// Whether messages were joined to the newest reply by their time alone, and to one before it.
@@ -208,6 +213,7 @@ struct Session {
 struct Reply {
     n: usize,
     time: Option<i64>,
+    has_usage: bool,
 }
 
 /// The kind of a message.
@@ -215,7 +221,7 @@ struct Reply {
 enum Newest {
     #[default]
     Other,
-    /// A command for the program, such as `/compact`.
+    /// A command for the program, such as `/compact`, or its answer.
     Command,
     /// What follows the summary of a conversation.
     Compaction,
@@ -304,6 +310,11 @@ impl Session {
         if message.left_out.is_some() {
             draft.issue(IssueKind::TooLong, LARGE_MESSAGE);
         }
+        if let Some(content) = message.content
+            && let Some(reason) = odd(content)
+        {
+            draft.issue(IssueKind::Field, reason);
+        }
         self.newest = match &*role {
             "user" => self.user(record, &message, mark, draft),
             "assistant" => self.assistant(record, &message, mark, draft),
@@ -335,7 +346,12 @@ impl Session {
         }
         let metadata = message.metadata.map(Metadata::of).unwrap_or_default();
         let is_command = self.newest == Newest::Command;
-        let is_copy = self.newest == Newest::Compaction && cut(&words) == self.asked;
+        // The copy of a prompt of several texts separates them in another way.
+        let asked = cut(&words.split_whitespace().collect::<String>());
+        let is_copy = self.newest == Newest::Compaction && asked == self.asked;
+        let has_file = contents(message)
+            .any(|content| matches!(content.kind, Some("\"image\"" | "\"document\"")));
+        let is_empty = words.is_empty() && !has_file;
         if is_true(metadata.steer) {
             draft.event(mark.stage(USER_TEXT));
             return Newest::Other;
@@ -345,11 +361,10 @@ impl Session {
             return Newest::Command;
         }
         // What a command asks of the model isn't visible. Neither are reminders by the program.
-        if !by_user && !is_command || is_copy || words.starts_with(WANTS_OUTPUT) || words.is_empty()
-        {
+        if !by_user && !is_command || is_copy || words.starts_with(WANTS_OUTPUT) || is_empty {
             return noted(mark, draft);
         }
-        (self.end, self.open, self.asked) = (None, None, cut(&words));
+        (self.end, self.open, self.asked) = (None, None, asked);
         self.talk.prompt(&words, &mark, draft);
         Newest::Other
     }
@@ -393,14 +408,37 @@ impl Session {
         let known = self.known(message, mark.ts);
         let step = known.and_then(|n| draft.step(n));
         let part = part_of(record, step);
-        let is_answer = self.newest == Newest::Command && !by_agent;
-        let is_empty = part.text.is_empty() && part.calls.is_empty();
-        if is_answer || is_empty && part.thought.is_empty() {
+        if self.newest == Newest::Command && !by_agent {
+            draft.event(mark);
+            // What the command asks of the model may follow.
+            return Newest::Command;
+        }
+        let metadata = message.metadata.map(Metadata::of).unwrap_or_default();
+        let is_limited = is_true(metadata.limited);
+        let is_empty = part.text.is_empty() && part.calls.is_empty() && part.thought.is_empty();
+        let (has_calls, has_usage) = (!part.calls.is_empty(), part.tokens.is_some());
+        let first = part.text.first().filter(|_| !has_calls);
+        let at_limit = first
+            .filter(|_| !has_usage && part.model.is_none())
+            .and_then(|words| End::of(AT_TURN_LIMIT, words));
+        let failed = contents(message).find(|content| content.kind == Some("\"error\""));
+        let failed = failed.map(|content| {
+            let word = filled(content.class).map_or_else(|| "error".into(), |class| cut(&class));
+            End::error(&word)
+                .detail(filled(content.message).map_or_else(Box::default, |why| cut(&why)))
+        });
+        if at_limit.is_some() || is_empty && failed.is_some() {
+            let at = draft.event(mark.stage("end"));
+            self.end = at_limit.or(failed).map(|end| end.at_event(at));
+            return Newest::Other;
+        }
+        // Goose may record the limit in a separate message.
+        if is_empty && !is_limited {
             return noted(mark, draft);
         }
-        let (has_calls, has_usage) = (!part.calls.is_empty(), part.tokens.is_some());
-        let end = part.text.first().and_then(|words| End::of(ENDS, words));
-        let end = end.filter(|_| !has_calls);
+        let end = first.and_then(|words| End::of(ENDS, words));
+        let limit = (is_limited && !has_calls).then(|| Ended::cut_reply("outputTokenLimitReached"));
+        let end = failed.or(end).or(limit);
         self.note_cost(message);
         let asked = draft.latest();
         draft.name_model(&part);
@@ -411,13 +449,18 @@ impl Session {
         if known.is_none() {
             self.has_guess |= std::mem::take(&mut self.is_guess);
         }
-        // The usage comes last, so all messages before it belong to the same reply.
+        // A reply has one usage, so messages without one belong to the reply that has it.
+        let had_usage = self.open.is_some_and(|reply| reply.has_usage) && known.is_some();
         self.is_guess |= known.is_some() && matches!(self.newest, Newest::Results(_));
-        self.is_guess &= !has_usage;
+        self.is_guess &= !(has_usage || had_usage);
         let n = self.talk.reply(known, asked, mark, part, draft);
         let at = draft.newest();
         let ts = time(message.created);
-        self.open = (!has_usage).then_some(Reply { n, time: ts });
+        self.open = Some(Reply {
+            n,
+            time: ts,
+            has_usage: has_usage || had_usage,
+        });
         self.end = end.map(|end| end.at_event(at));
         if has_calls {
             Newest::Calls
@@ -429,13 +472,20 @@ impl Session {
     /// Returns the step to which a message of the assistant belongs, if another one began it.
     fn known(&self, message: &Message<'_>, at: Option<i64>) -> Option<usize> {
         let open = self.open?;
-        let mut kinds = contents(message).filter_map(|content| text(content.kind));
+        let metadata = message.metadata.map(Metadata::of).unwrap_or_default();
+        let has_usage = metadata.usage.is_some_and(|usage| usage.starts_with('{'));
+        let has_calls = contents(message)
+            .any(|content| text(content.kind).is_some_and(|kind| kind.ends_with("oolRequest")));
+        let is_call_of_same_time = has_calls && at.is_some() && at == open.time;
         let is_same = match self.newest {
+            // An empty message may only record that the reply before it is at the limit.
+            Newest::Text if open.has_usage => {
+                !has_usage && is_true(metadata.limited) && contents(message).next().is_none()
+            }
+            Newest::Calls if open.has_usage => !has_usage && is_call_of_same_time,
             Newest::Text | Newest::Calls => true,
             Newest::Results(time) => {
-                at.is_some()
-                    && (at, at) == (time, open.time)
-                    && kinds.any(|kind| kind.ends_with("oolRequest"))
+                is_call_of_same_time && at == time && !(has_usage && open.has_usage)
             }
             Newest::Other | Newest::Command | Newest::Compaction => false,
         };
@@ -473,6 +523,16 @@ fn is_slash(words: &str) -> bool {
     let name = words.split_whitespace().next().unwrap_or_default();
     let name = name.strip_prefix('/').unwrap_or_default();
     !name.is_empty() && !name.contains('/')
+}
+
+/// Returns what's wrong with the contents of a message if some of them can't be read.
+fn odd(contents: &str) -> Option<String> {
+    if !contents.starts_with('[') {
+        return Some("content_json isn't a list".to_owned());
+    }
+    let is_content = |item: &str| text(Content::of(item).kind).is_some();
+    let odd = walk::items(contents).position(|item| !is_content(item))?;
+    Some(format!("content_json[{odd}] isn't an object with a type"))
 }
 
 /// Returns the contents of a message.
@@ -620,8 +680,13 @@ fn is_for_model(content: &Content<'_>) -> bool {
 fn changes(call: &CallDraft, part: &mut Part) {
     let of = |key| filled(member(&call.args, key));
     let content = |key| member(&call.args, key).filter(|text| text.starts_with('"'));
-    // Names may begin with that of the extension.
-    let name = call.name.rsplit("__").next().unwrap_or_default();
+    // Names may begin with that of the extension. Others may have tools of the same name.
+    let name = match call.name.rsplit_once("__") {
+        None => &*call.name,
+        Some(("developer", name)) => name,
+        Some(("todo", "todo_write")) => "todo_write",
+        Some(_) => return,
+    };
     let command = of("command").unwrap_or_default();
     let after = match (name, &*command) {
         ("write", _) => content("content"),

@@ -40,6 +40,8 @@ use crate::model::json::Json;
 const MAX_VALUE_BYTES: usize = 4 << 20;
 /// A record of a document has at most about this many bytes. Values beyond them are left out.
 const MAX_RECORD_BYTES: usize = (MAX_LINE_BYTES as usize) / 4 * 3;
+/// The names of row ids in SQLite, unless a column has the same name.
+const ROW_IDS: [&str; 3] = ["rowid", "_rowid_", "oid"];
 /// The most messages of a run, parts of a message, and children or further rows of a run.
 const MAX_MESSAGES: usize = 200_000;
 const MAX_PARTS: usize = 5_000;
@@ -295,6 +297,8 @@ struct Store {
     begun: Instant,
     /// The columns of each table that are read.
     columns: HashMap<&'static str, Vec<&'static str>>,
+    /// The name of the row id of the table of messages.
+    rowid: &'static str,
     /// The tables of marks that exist.
     marks: HashSet<&'static str>,
 }
@@ -378,6 +382,7 @@ impl Store {
             left,
             begun,
             columns: HashMap::new(),
+            rowid: ROW_IDS[0],
             marks: HashSet::new(),
         };
         store.allow(LIST_TIME, SCHEMA_OPS);
@@ -440,22 +445,40 @@ impl Store {
     /// as a table, because reading it may run anything.
     fn learn(&mut self) -> io::Result<()> {
         let mut columns = HashMap::new();
+        let mut rowid = Some(self.rowid);
         for table in self.tables() {
             if !self.is_table(table.name)? {
                 continue;
             }
             let mut known: Vec<&'static str> = Vec::new();
+            let mut row_ids = ROW_IDS.to_vec();
             let mut query = self
                 .connection
-                .prepare("SELECT name FROM pragma_table_info(?1)")
+                .prepare("SELECT name, hidden FROM pragma_table_xinfo(?1)")
                 .map_err(failed)?;
             let mut found = query.query([table.name]).map_err(failed)?;
             while let Some(row) = found.next().map_err(failed)? {
                 let name = row.get_ref(0).ok().and_then(|name| name.as_str().ok());
-                known.extend(table.columns.iter().filter(|known| Some(**known) == name));
+                row_ids.retain(|id| !name.is_some_and(|name| name.eq_ignore_ascii_case(id)));
+                // A generated column may be the result of anything.
+                let is_stored = row.get::<_, i64>(1).is_ok_and(|hidden| hidden == 0);
+                known.extend(
+                    table
+                        .columns
+                        .iter()
+                        .filter(|known| is_stored && Some(**known) == name),
+                );
             }
             columns.insert(table.name, known);
+            if table.name == self.rows.messages.name {
+                rowid = row_ids.first().copied();
+            }
         }
+        self.rowid = rowid.ok_or_else(|| {
+            let (what, name) = (self.rows.what, self.rows.messages.name);
+            let what = format!("it isn't {what}: columns of table {name} hide its row ids");
+            io::Error::new(io::ErrorKind::InvalidData, what)
+        })?;
         for mark in self.rows.marks {
             if self.is_table(mark.table)? {
                 self.marks.insert(mark.table);
@@ -832,13 +855,14 @@ impl Store {
     fn messages(&self, id: &str) -> io::Result<(VecDeque<i64>, bool)> {
         self.allow(LIST_TIME, u64::MAX);
         let table = &self.rows.messages;
+        let rowid = self.rowid;
         // Rows of the same time are in the order in which they were written.
         let order = match self.order(table) {
-            order if order.is_empty() => "ORDER BY rowid".to_owned(),
-            order => format!("{order}, rowid"),
+            order if order.is_empty() => format!("ORDER BY {rowid}"),
+            order => format!("{order}, {rowid}"),
         };
         let query = format!(
-            "SELECT rowid FROM {} WHERE {} = ?1 {order} LIMIT {}",
+            "SELECT {rowid} FROM {} WHERE {} = ?1 {order} LIMIT {}",
             table.name,
             table.of,
             MAX_MESSAGES + 1
@@ -858,7 +882,8 @@ impl Store {
     /// answer.
     fn queries(&self) -> io::Result<Queries<'_>> {
         self.allow(RECORD_TIME, u64::MAX);
-        let query = format!("{} WHERE rowid = ?1", self.select(&self.rows.messages));
+        let messages = self.select(&self.rows.messages);
+        let query = format!("{messages} WHERE {} = ?1", self.rowid);
         let parts = self.rows.parts.as_ref();
         Ok(Queries {
             message: self.connection.prepare(&query).map_err(failed)?,

@@ -819,6 +819,295 @@ fn values_of_other_types_in_rows_of_goose_are_unknown() {
     assert_eq!((run.row.tokens, run.row.started), (None, None));
 }
 
+/// Returns the rows of a Goose session: role, contents, time in seconds, and members of the metadata.
+fn goose(session: &str, rows: &[(&str, &str, i64, &str)]) -> String {
+    let mut sql = format!("INSERT INTO sessions VALUES('{session}', '{session}');");
+    for (role, contents, at, metadata) in rows {
+        let at = 1_777_885_200 + at;
+        sql.push_str(&format!(
+            "INSERT INTO messages(session_id, role, content_json, created_timestamp, metadata_json) \
+             VALUES('{session}', '{role}', '{}', {at}, '{{{metadata}}}');",
+            contents.replace('\'', "''")
+        ));
+    }
+    sql
+}
+
+const GOOSE: &str = "CREATE TABLE sessions(id TEXT PRIMARY KEY, name TEXT);
+    CREATE TABLE messages(id INTEGER PRIMARY KEY, session_id TEXT, role TEXT, content_json TEXT, created_timestamp INTEGER, metadata_json TEXT);";
+const GO: (&str, &str, i64, &str) = ("user", r#"[{"type":"text","text":"go"}]"#, 0, "");
+const USAGE: &str = r#""usage":{"inputTokens":5,"outputTokens":1}"#;
+const DONE: &str = r#"[{"type":"text","text":"done"}]"#;
+
+fn goose_call(id: &str, name: &str, arguments: &str) -> String {
+    format!(
+        r#"[{{"type":"toolRequest","id":"{id}","toolCall":{{"status":"success","value":{{"name":"{name}","arguments":{arguments}}}}}}}]"#
+    )
+}
+
+fn goose_result(id: &str) -> String {
+    format!(
+        r#"[{{"type":"toolResponse","id":"{id}","toolResult":{{"status":"success","value":{{"content":[{{"type":"text","text":"ok"}}]}}}}}}]"#
+    )
+}
+
+#[test]
+fn the_usage_of_a_reply_of_goose_may_come_with_its_first_call() {
+    let [a, b, c] = ["a", "b", "c"].map(|id| goose_call(id, "shell", "{}"));
+    let [ra, rb, rc] = ["a", "b", "c"].map(goose_result);
+    let sql = [
+        GOOSE.to_owned(),
+        goose(
+            "first",
+            &[
+                GO,
+                ("assistant", &a, 2, USAGE),
+                ("user", &ra, 2, ""),
+                ("assistant", &b, 2, ""),
+                ("user", &rb, 2, ""),
+                ("assistant", &c, 2, ""),
+                ("user", &rc, 2, ""),
+                ("assistant", DONE, 9, USAGE),
+            ],
+        ),
+        // Another time, or another usage.
+        goose(
+            "others",
+            &[
+                GO,
+                ("assistant", &a, 2, USAGE),
+                ("user", &ra, 2, ""),
+                ("assistant", &b, 2, USAGE),
+                ("user", &rb, 2, ""),
+                ("assistant", &c, 4, ""),
+                ("user", &rc, 4, ""),
+                ("assistant", DONE, 9, USAGE),
+            ],
+        ),
+    ];
+    let (temp, steps, skipped) = made("sessions.db", &sql.concat());
+    assert_eq!(skipped, [""; 0]);
+    assert_eq!(
+        names(&steps),
+        [("sessions.db/first", 2), ("sessions.db/others", 4)]
+    );
+    let run = read(&temp.path().join("sessions.db/first"));
+    assert_eq!(
+        (run.row.model_calls, run.row.tool_calls),
+        (Some(2), Some(3))
+    );
+    assert_eq!(run.row.tokens, Some(12), "each usage counts once");
+}
+
+#[test]
+fn goose_records_limits_and_errors() {
+    const LIMITED: &str = r#""outputTokenLimitReached":true"#;
+    let limited = format!("{LIMITED},{USAGE}");
+    let half = r#"[{"type":"text","text":"half an ans"}]"#;
+    let error = r#"[{"type":"error","kind":"authentication","message":"401 Unauthorized"}]"#;
+    let turns = r#"[{"type":"text","text":"I've reached the maximum number of actions I can do without user input. Would you like me to continue?"}]"#;
+    let call = goose_call("a", "shell", "{}");
+    let result = goose_result("a");
+    let begun = [
+        GO,
+        ("assistant", &*call, 2, USAGE),
+        ("user", &*result, 2, ""),
+    ];
+    let with = |last| [&begun[..], &[last]].concat();
+    let sql = [
+        GOOSE.to_owned(),
+        goose("text", &[GO, ("assistant", half, 2, &limited)]),
+        goose(
+            "marker",
+            &[
+                GO,
+                ("assistant", half, 2, USAGE),
+                ("assistant", "[]", 2, LIMITED),
+            ],
+        ),
+        goose("error", &[GO, ("assistant", error, 2, "")]),
+        goose("turns", &with(("assistant", turns, 4, ""))),
+        goose("quoted", &with(("assistant", turns, 4, USAGE))),
+        goose(
+            "again",
+            &[
+                GO,
+                ("assistant", error, 2, ""),
+                GO,
+                ("assistant", DONE, 3, USAGE),
+            ],
+        ),
+    ];
+    let (temp, steps, skipped) = made("sessions.db", &sql.concat());
+    assert_eq!(skipped, [""; 0]);
+    let of = |name: &str| {
+        let run = read(&temp.path().join("sessions.db").join(name));
+        assert_eq!(run.row.issues, (0, 0), "{name}");
+        let verdict = &run.row.verdict;
+        (
+            steps[&format!("sessions.db/{name}")],
+            verdict.sentence.to_string(),
+            verdict.certainty.as_str(),
+        )
+    };
+    let is = |steps, sentence: &str, certainty| (steps, sentence.to_owned(), certainty);
+    let sentence = "Reply token limit reached in step 0 (inferred from outputTokenLimitReached)";
+    let cut = is(1, sentence, "inferred");
+    assert_eq!(of("text"), cut);
+    assert_eq!(of("marker"), cut);
+    assert_eq!(
+        of("error"),
+        is(0, "Failed with an error: 401 Unauthorized", "recorded")
+    );
+    assert_eq!(
+        of("turns"),
+        is(1, "Turn limit reached after step 0", "recorded")
+    );
+    assert_eq!(
+        of("quoted"),
+        is(2, "No end recorded after step 1", "unknown"),
+        "the model wrote it"
+    );
+    assert_eq!(
+        of("again"),
+        is(1, "No end recorded after step 0", "unknown")
+    );
+}
+
+#[test]
+fn contents_of_goose_that_cannot_be_read_are_reported_once_per_row() {
+    let sql = [
+        GOOSE.to_owned(),
+        goose(
+            "a",
+            &[
+                ("user", "not json at all", 0, ""),
+                ("assistant", r#"{"a":1}"#, 1, ""),
+                ("assistant", r#"[1,"x",{"type":"text","text":"a"}]"#, 2, ""),
+                ("user", "[]", 3, ""),
+                ("assistant", r#"[{"type":"new"}]"#, 4, ""),
+            ],
+        ),
+    ];
+    let (temp, _, _) = made("sessions.db", &sql.concat());
+    let run = read(&temp.path().join("sessions.db/a"));
+    let issues = run.index.issues();
+    let reasons: Vec<_> = issues.iter().map(|issue| &*issue.reason).collect();
+    assert_eq!(
+        reasons,
+        [
+            "content_json isn't a list",
+            "content_json isn't a list",
+            "content_json[0] isn't an object with a type"
+        ]
+    );
+    assert!(issues.iter().all(|issue| issue.offset.is_some()));
+}
+
+#[test]
+fn only_the_edit_tools_of_goose_itself_change_files() {
+    let names = [
+        ("write", r#"{"path":"/a","content":"a"}"#),
+        ("developer__write", r#"{"path":"/b","content":"a"}"#),
+        ("bucket__write", r#"{"path":"/c","content":"a"}"#),
+        ("notes__edit", r#"{"path":"/d"}"#),
+        ("notes__developer__edit", r#"{"path":"/e"}"#),
+    ];
+    let mut sql = GOOSE.to_owned();
+    let calls = names.map(|(name, arguments)| goose_call(name, name, arguments));
+    let results = names.map(|(name, _)| goose_result(name));
+    let mut rows = vec![GO];
+    for (at, (call, result)) in (1..).zip(calls.iter().zip(&results)) {
+        rows.extend([
+            ("assistant", &**call, at, USAGE),
+            ("user", &**result, at, ""),
+        ]);
+    }
+    sql.push_str(&goose("a", &rows));
+    let (temp, ..) = made("sessions.db", &sql);
+    let run = read(&temp.path().join("sessions.db/a"));
+    assert_eq!(run.row.tool_calls, Some(5));
+    assert_eq!(run.row.files_changed, Some(2));
+}
+
+#[test]
+fn prompts_of_goose_are_counted_once() {
+    const BY_USER: &str = r#""agentVisible":false"#;
+    const BY_AGENT: &str = r#""userVisible":false"#;
+    let said = |words: &str| format!(r#"[{{"type":"text","text":"{words}"}}]"#);
+    let goal = said("/goal pass the tests");
+    let set = said("Goal set");
+    let work = said("Work toward this goal: pass the tests");
+    let two = r#"[{"type":"text","text":"part one"},{"type":"text","text":"part two"}]"#;
+    let joined = said(r"part one\npart two");
+    let compacted = said("Your context was compacted.");
+    let image = r#"[{"type":"image","data":"aaaa","mimeType":"image/png"}]"#;
+    let sql = [
+        GOOSE.to_owned(),
+        goose(
+            "goal",
+            &[
+                ("user", &goal, 0, BY_USER),
+                ("assistant", &set, 0, BY_USER),
+                ("user", &work, 0, BY_AGENT),
+                ("assistant", DONE, 5, USAGE),
+            ],
+        ),
+        goose(
+            "copy",
+            &[
+                ("user", two, 0, BY_USER),
+                ("assistant", &compacted, 4, BY_AGENT),
+                ("user", &joined, 4, ""),
+                ("assistant", DONE, 5, USAGE),
+            ],
+        ),
+        goose(
+            "image",
+            &[("user", image, 0, ""), ("assistant", DONE, 5, USAGE)],
+        ),
+    ];
+    let (temp, ..) = made("sessions.db", &sql.concat());
+    let of = |name: &str| {
+        let row = read(&temp.path().join("sessions.db").join(name)).row;
+        (row.turns, row.steps, row.task.as_deref().map(str::to_owned))
+    };
+    let task = "Work toward this goal: pass the tests".to_owned();
+    assert_eq!(of("goal"), (Some(1), 1, Some(task)));
+    assert_eq!(
+        of("copy"),
+        (Some(1), 1, Some("part one\n\npart two".to_owned()))
+    );
+    assert_eq!(of("image"), (Some(1), 1, None));
+}
+
+#[test]
+fn columns_named_like_row_ids_are_no_row_ids() {
+    let messages = |columns: &str| {
+        format!(
+            "CREATE TABLE sessions(id TEXT, name TEXT);
+             CREATE TABLE messages(id INTEGER, session_id TEXT, role TEXT, content_json TEXT, created_timestamp INTEGER, metadata_json TEXT, {columns});"
+        )
+    };
+    let rows = goose("a", &[GO, ("assistant", DONE, 1, USAGE)]);
+    for columns in [
+        "RowID INTEGER DEFAULT 2",
+        "rowid INTEGER DEFAULT 2, _rowid_ INTEGER DEFAULT 2",
+        "rowid INTEGER AS (2), _rowid_ INTEGER AS (2) STORED",
+    ] {
+        let (temp, steps, skipped) = made("sessions.db", &(messages(columns) + &rows));
+        assert_eq!(skipped, [""; 0], "{columns}");
+        assert_eq!(names(&steps), [("sessions.db/a", 1)], "{columns}");
+        let run = read(&temp.path().join("sessions.db/a"));
+        assert_eq!(run.row.task.as_deref(), Some("go"), "{columns}");
+    }
+    let sql = messages("rowid, _rowid_, oid") + &rows;
+    let (_, steps, skipped) = made("sessions.db", &sql);
+    assert_eq!(names(&steps), []);
+    assert_eq!(skipped.len(), 1);
+    assert!(skipped[0].contains("hide its row ids"), "{skipped:?}");
+}
+
 #[test]
 fn reading_changes_no_byte_and_blocks_no_writer() {
     let temp = copied("tools/opencode");
