@@ -991,7 +991,7 @@ fn contents_of_goose_that_cannot_be_read_are_reported_once_per_row() {
     ];
     let (temp, _, _) = made("sessions.db", &sql.concat());
     let run = read(&temp.path().join("sessions.db/a"));
-    let issues = run.index.issues();
+    let issues = run.index.issues().listed();
     let reasons: Vec<_> = issues.iter().map(|issue| &*issue.reason).collect();
     assert_eq!(
         reasons,
