@@ -84,7 +84,15 @@ impl Conversation {
 
     /// Adds the record as a prompt, which begins a turn and completes the reply before it.
     pub(super) fn prompt(&mut self, words: &str, mark: &EventDraft<'_>, draft: &mut Draft<'_>) {
-        draft.prompt(Some(words), mark);
+        if words.trim().is_empty() {
+            // A picture without words. A later prompt may have the task.
+            draft.event(EventDraft {
+                stage: "prompt",
+                ..*mark
+            });
+        } else {
+            draft.prompt(Some(words), mark);
+        }
         self.close(draft);
         self.turns += 1;
     }
