@@ -88,6 +88,7 @@ impl Conversation {
             // A picture without words. A later prompt may have the task.
             draft.event(EventDraft {
                 stage: "prompt",
+                note: None,
                 ..*mark
             });
         } else {
