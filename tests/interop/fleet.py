@@ -208,7 +208,7 @@ def main(options):
     with tempfile.TemporaryDirectory() as place:
         os.chdir(place)
         if not roots:
-            shutil.copytree(fleet_runs.SAMPLES, "samples")
+            shutil.copytree(fleet_runs.SAMPLES, "samples", ignore=fleet_runs.NOT_COMPARED)
             roots.append(os.path.abspath("samples"))
         if options.runs:
             fleet_runs.make("runs", options.runs)
