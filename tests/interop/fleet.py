@@ -166,13 +166,15 @@ def put_into_store():
 def whatif(board, runs, steps):
     """Sums up runs, steps, tokens and lost answers per rule and result, as `board whatif` reports them.
 
-    Leaves out runs without a row in the table of steps: those without steps, and those that only repeat another run's. If
+    Leaves out runs that lack rows in the table of steps: those without steps, and those that repeat steps of another run. If
     the table has no cost so far, a limit that the recorded costs reach anyway is unknown to the query, as the document says.
     """
     has_cost = collections.defaultdict(bool)
+    places = collections.defaultdict(set)
     for step in steps:
         has_cost[step["transcript_id"]] |= step["cost_so_far"] is not None
-    runs = [run for run in runs if run["transcript_id"] in has_cost]
+        places[step["transcript_id"]].add(step["step"])
+    runs = [run for run in runs if (own := places[run["transcript_id"]]) and len(own) > max(own)]
     sums = collections.defaultdict(lambda: [0, 0, 0, 0])
     asked = shlex.join(word for rule in RULES for word in ("--rule", rule))
     for start in range(0, len(runs), 500):
@@ -208,7 +210,7 @@ def main(options):
     with tempfile.TemporaryDirectory() as place:
         os.chdir(place)
         if not roots:
-            shutil.copytree(fleet_runs.SAMPLES, "samples", ignore=fleet_runs.NOT_COMPARED)
+            shutil.copytree(fleet_runs.SAMPLES, "samples")
             roots.append(os.path.abspath("samples"))
         if options.runs:
             fleet_runs.make("runs", options.runs)

@@ -11,13 +11,10 @@ import os
 import pathlib
 import random
 import re
-import shutil
 import sys
 import time
 
 SAMPLES = pathlib.Path(__file__).parent.parent.parent / "sample_runs"
-# Left out of the comparisons: one of these runs differs in a token budget's savings, and Goose's estimated costs in the sums.
-NOT_COMPARED = shutil.ignore_patterns("goose", "crush", "droid", "amp", "opencode-files")
 DAY = re.compile(r"\b20\d\d-\d\d-\d\d(?=[T ])")
 TOKENS = re.compile(r'("\w*tokens\w*": ?)(\d+)')
 COST = re.compile(r'("\w*cost\w*": ?)(\d+\.\d+)')
