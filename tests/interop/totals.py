@@ -145,7 +145,7 @@ def compare(base, served):
         overview = served.get("/api/overview", q=query)["totals"]
         same("results", results, {name: [runs] for name, runs in overview["results"].items() if runs})
         runs, tokens, usd, estimated, ms, *_ = of_table
-        cost = base.execute(f"SELECT sum(coalesce(cost_usd, cost_estimated)) FROM runs WHERE cost_in IS NULL AND {condition}")
+        cost = base.execute(f"SELECT sum(coalesce(cost_usd, cost_estimated, cost_at_least)) FROM runs WHERE cost_in IS NULL AND {condition}")
         cost = number(cost.fetchone()[0])
         of_overview = [overview["runs"], *(overview[name]["sum"] for name in ("tokens", "cost", "duration_ms"))]
         same("overview", {"all": [runs, tokens, cost, ms]}, {"all": of_overview})

@@ -326,6 +326,8 @@ pub static RUNS: &[Field<Run>] = &[
         "total_time_at_least",
         Number(|run| Some(run.summary.duration_at_least_ms? / 1e3)),
     ),
+    // A lower bound, if no cost is recorded and not all of it can be estimated.
+    shared("cost_at_least", named("cost_at_least")),
 ];
 
 const fn field(name: &'static str, read: Read<Run>) -> Field<Run> {
