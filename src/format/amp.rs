@@ -9,7 +9,7 @@ use super::conversation::Conversation;
 use super::ends::{End, ends};
 use super::part::{self, quoted, text};
 use super::value::{
-    count, cut, filled, hunks, int, member, micros, millis, short, spoken, unpacked,
+    count, cut, filled, hunks, int, listed, member, micros, millis, short, spoken, unpacked,
 };
 use super::watch::begun;
 use super::{Answer, CallDraft, Draft, EventDraft, Part, Reader, Shape, Source, Tokens, Tool};
@@ -201,8 +201,7 @@ fn results(content: Option<&str>) -> impl Iterator<Item = Block<'_>> {
 }
 
 fn blocks(content: Option<&str>) -> impl Iterator<Item = Block<'_>> {
-    let content = content.filter(|content| content.starts_with('['));
-    walk::items(content.unwrap_or_default()).map(Block::of)
+    listed(content).map(Block::of)
 }
 
 /// Returns the line of step `n`.

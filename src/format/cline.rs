@@ -9,7 +9,8 @@
 use super::conversation::Conversation;
 use super::part::{self, quoted, text};
 use super::value::{
-    above_zero, count, cut, filled, is_true, member, micros, millis, short, spoken, unpacked,
+    above_zero, count, cut, filled, is_true, listed, member, micros, millis, short, spoken,
+    unpacked,
 };
 use super::watch::has_begun;
 use super::{Answer, CallDraft, Draft, EventDraft, Part, Reader, Shape, Source, Tokens, Tool};
@@ -258,8 +259,7 @@ impl Session {
 
 /// Returns the results in a message's content.
 fn results(content: Option<&str>) -> impl Iterator<Item = Block<'_>> {
-    let content = content.filter(|content| content.starts_with('['));
-    walk::items(content.unwrap_or_default())
+    listed(content)
         .map(Block::of)
         .filter(|block| block.kind == Some("\"tool_result\""))
 }

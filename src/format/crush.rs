@@ -12,9 +12,11 @@ use std::collections::HashMap;
 use super::conversation::Conversation;
 use super::ends::{End, ends};
 use super::lines::is_store_of;
-use super::opencode::{LARGE_MESSAGE, LARGE_ROW, MORE_ROWS};
 use super::part::{self, quoted, text};
-use super::value::{above_zero, cut, filled, hunks, int, is_true, member, short, time, unpacked};
+use super::rows::{LARGE_MESSAGE, LARGE_ROW, MORE_ROWS, STORE, children};
+use super::value::{
+    above_zero, cut, filled, hunks, int, is_true, listed, member, short, time, unpacked,
+};
 use super::{
     Answer, CallDraft, Draft, EventDraft, Mark, Part, Reader, Rows, Several, Shape, Source, Table,
     Tool, USER_SHELL,
@@ -43,14 +45,8 @@ pub(super) static SESSION: Tool = Tool {
         ..Format::UNKNOWN
     },
     shape: Shape::Several(&Several {
-        paths: &[
-            &["session"],
-            &["children"],
-            &["messages", "*"],
-            &["left_out"],
-        ],
         rows: Some(&ROWS),
-        ..Several::NONE
+        ..STORE
     }),
     is: |name, head| is_store_of(name, head, "crush"),
     reader: || Box::new(Session::default()),
@@ -198,8 +194,9 @@ struct Session {
     talk: Conversation,
     children: Vec<Box<str>>,
     is_child: bool,
-    /// The children that are running, by their calls.
-    running: HashMap<String, Box<str>>,
+    /// The children that are running, by the ids of their calls, truncated. At most as many as there are
+    /// children.
+    running: HashMap<Box<str>, Box<str>>,
     /// The children whose cost was added to that of the session.
     paid: Vec<Box<str>>,
     /// The id of the newest summary. Older versions mark it nowhere else.
@@ -220,10 +217,7 @@ impl Reader for Session {
     fn record(&mut self, record: Source<'_>, draft: &mut Draft<'_>) {
         match record.path {
             0 => self.row(record.text, draft),
-            1 => {
-                let ids = walk::items(record.text).filter_map(|id| text(Some(id)));
-                self.children = ids.map(|id| cut(&id)).collect();
-            }
+            1 => self.children = children(record.text),
             2 => self.message(record.text, draft),
             _ => draft.issue(IssueKind::TooLong, MORE_ROWS),
         }
@@ -380,8 +374,8 @@ impl Session {
         };
         for call in &part.calls {
             let id = cut(&format!("{reply}$${}", call.id));
-            if self.children.contains(&id) {
-                self.running.insert(call.id.clone(), id);
+            if self.running.len() < self.children.len() && self.children.contains(&id) {
+                self.running.insert(cut(&call.id), id);
             }
         }
     }
@@ -390,10 +384,11 @@ impl Session {
     /// a child that failed.
     fn pay(&mut self, message: &Message<'_>) {
         for data in of_kind(message, "tool_result") {
-            let child = text(data.call).and_then(|call| self.running.remove(&call));
+            let child = text(data.call).and_then(|call| self.running.remove(&cut(&call)));
             let is_paid = data.failed == Some("false")
                 || text(data.content).is_some_and(|said| said.starts_with(WORDLESS));
-            self.paid.extend(child.filter(|_| is_paid));
+            let child = child.filter(|child| is_paid && !self.paid.contains(child));
+            self.paid.extend(child);
         }
     }
 
@@ -472,8 +467,7 @@ impl Session {
 
 /// Returns the parts of a message.
 fn pieces<'a>(message: &Message<'a>) -> impl Iterator<Item = (Piece<'a>, Data<'a>)> {
-    let parts = message.parts.filter(|parts| parts.starts_with('['));
-    let parts = parts.into_iter().flat_map(walk::items).map(Piece::of);
+    let parts = listed(message.parts).map(Piece::of);
     parts.map(|piece| (piece, piece.data.map(Data::of).unwrap_or_default()))
 }
 

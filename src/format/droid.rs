@@ -9,9 +9,10 @@ use super::conversation::Conversation;
 use super::ends::{End, ends};
 use super::lines::stem;
 use super::part::{self, text};
-use super::value::{count, filled, is_text, is_true, member, objects, short, spoken, unpacked};
+use super::value::{
+    count, filled, is_text, is_true, listed, member, objects, short, spoken, unpacked,
+};
 use super::{Answer, CallDraft, Draft, EventDraft, Part, Reader, Shape, Source, Tool};
-use crate::model::json::walk;
 use crate::model::step::{NO_WORDS, Usage};
 use crate::model::{Can, Capabilities, Certainty, Compaction, Ended, Format, Outcome};
 
@@ -55,8 +56,15 @@ const ENDS: &[End] = ends! {
 /// The title of a session that has none yet.
 const UNTITLED: &str = "New Session";
 
-/// How a text begins that the program adds to a prompt.
-const REMINDER: &str = "<system-reminder>";
+/// The tag around a text that the program adds to a prompt. Claude Code has the same.
+const REMINDER: [&str; 2] = ["<system-reminder>", "</system-reminder>"];
+
+/// Returns whether a text is one that the program adds to a prompt.
+pub(crate) fn is_reminder(text: &str) -> bool {
+    let [start, end] = REMINDER;
+    let text = text.trim();
+    text.starts_with(start) && text.ends_with(end)
+}
 
 fields! {
     struct Line {
@@ -202,7 +210,7 @@ impl Session {
             Some(words) => words,
             None => {
                 let texts = blocks(message.content).filter_map(|block| filled(block.text));
-                let said = texts.filter(|words| !words.trim_start().starts_with(REMINDER));
+                let said = texts.filter(|words| !is_reminder(words));
                 said.collect::<Vec<_>>().join("\n")
             }
         };
@@ -224,8 +232,7 @@ fn ended(reason: &str) -> Ended {
 
 /// Returns the blocks of a message's content.
 fn blocks(content: Option<&str>) -> impl Iterator<Item = Block<'_>> {
-    let content = content.filter(|content| content.starts_with('['));
-    walk::items(content.unwrap_or_default()).map(Block::of)
+    listed(content).map(Block::of)
 }
 
 /// Returns the line of step `n`.

@@ -11,10 +11,11 @@
 use super::conversation::Conversation;
 use super::ends::{End, ends};
 use super::lines::is_store_of;
-use super::opencode::{LARGE_MESSAGE, LARGE_ROW, MORE_ROWS};
 use super::part::{self, quoted, text};
+use super::rows::{LARGE_MESSAGE, LARGE_ROW, MORE_ROWS, STORE, children};
 use super::value::{
-    USER_TEXT, above_zero, count, cut, filled, hunks, int, is_true, member, micros, short, time,
+    USER_TEXT, above_zero, count, cut, filled, hunks, int, is_true, listed, member, micros, short,
+    time,
 };
 use super::{
     Answer, CallDraft, Draft, EventDraft, Mark, Part, Reader, Rows, Several, Shape, Source, Table,
@@ -43,14 +44,8 @@ pub(super) static SESSION: Tool = Tool {
         ..Format::UNKNOWN
     },
     shape: Shape::Several(&Several {
-        paths: &[
-            &["session"],
-            &["children"],
-            &["messages", "*"],
-            &["left_out"],
-        ],
         rows: Some(&ROWS),
-        ..Several::NONE
+        ..STORE
     }),
     is: |name, head| is_store_of(name, head, "sessions"),
     reader: || Box::new(Session::default()),
@@ -237,10 +232,7 @@ impl Reader for Session {
     fn record(&mut self, record: Source<'_>, draft: &mut Draft<'_>) {
         match record.path {
             0 => self.row(record.text, draft),
-            1 => {
-                let ids = walk::items(record.text).filter_map(|id| text(Some(id)));
-                self.children = ids.map(|id| cut(&id)).collect();
-            }
+            1 => self.children = children(record.text),
             2 => self.message(record.text, draft),
             _ => draft.issue(IssueKind::TooLong, MORE_ROWS),
         }
@@ -339,12 +331,12 @@ impl Session {
             self.end = None;
             return Newest::Results(at);
         }
-        let (by_user, by_agent) = visible(message);
+        let metadata = metadata(message);
+        let (by_user, by_agent) = visible(&metadata);
         let words = said(message);
         if contents(message).next().is_none() && self.newest == Newest::Calls {
             return self.stopped(mark, draft);
         }
-        let metadata = message.metadata.map(Metadata::of).unwrap_or_default();
         let is_command = self.newest == Newest::Command;
         // The copy of a prompt of several texts separates them in another way.
         let asked = cut(&words.split_whitespace().collect::<String>());
@@ -390,7 +382,8 @@ impl Session {
         mark: EventDraft<'_>,
         draft: &mut Draft<'_>,
     ) -> Newest {
-        let (by_user, by_agent) = visible(message);
+        let metadata = metadata(message);
+        let (by_user, by_agent) = visible(&metadata);
         if !by_user {
             let words = said(message);
             if !COMPACTED.iter().any(|start| words.starts_with(start)) {
@@ -405,7 +398,7 @@ impl Session {
             });
             return Newest::Compaction;
         }
-        let known = self.known(message, mark.ts);
+        let known = self.known(message, &metadata, mark.ts);
         let step = known.and_then(|n| draft.step(n));
         let part = part_of(record, step);
         if self.newest == Newest::Command && !by_agent {
@@ -413,7 +406,6 @@ impl Session {
             // What the command asks of the model may follow.
             return Newest::Command;
         }
-        let metadata = message.metadata.map(Metadata::of).unwrap_or_default();
         let is_limited = is_true(metadata.limited);
         let is_empty = part.text.is_empty() && part.calls.is_empty() && part.thought.is_empty();
         let (has_calls, has_usage) = (!part.calls.is_empty(), part.tokens.is_some());
@@ -439,7 +431,7 @@ impl Session {
         let end = first.and_then(|words| End::of(ENDS, words));
         let limit = (is_limited && !has_calls).then(|| Ended::cut_reply("outputTokenLimitReached"));
         let end = failed.or(end).or(limit);
-        self.note_cost(message);
+        self.note_cost(&metadata);
         let asked = draft.latest();
         draft.name_model(&part);
         let mark = EventDraft {
@@ -455,10 +447,9 @@ impl Session {
         self.is_guess &= !(has_usage || had_usage);
         let n = self.talk.reply(known, asked, mark, part, draft);
         let at = draft.newest();
-        let ts = time(message.created);
         self.open = Some(Reply {
             n,
-            time: ts,
+            time: time(message.created),
             has_usage: has_usage || had_usage,
         });
         self.end = end.map(|end| end.at_event(at));
@@ -470,9 +461,13 @@ impl Session {
     }
 
     /// Returns the step to which a message of the assistant belongs, if another one began it.
-    fn known(&self, message: &Message<'_>, at: Option<i64>) -> Option<usize> {
+    fn known(
+        &self,
+        message: &Message<'_>,
+        metadata: &Metadata<'_>,
+        at: Option<i64>,
+    ) -> Option<usize> {
         let open = self.open?;
-        let metadata = message.metadata.map(Metadata::of).unwrap_or_default();
         let has_usage = metadata.usage.is_some_and(|usage| usage.starts_with('{'));
         let has_calls = contents(message)
             .any(|content| text(content.kind).is_some_and(|kind| kind.ends_with("oolRequest")));
@@ -493,8 +488,7 @@ impl Session {
     }
 
     /// Notes who determined the cost of a reply.
-    fn note_cost(&mut self, message: &Message<'_>) {
-        let metadata = message.metadata.map(Metadata::of).unwrap_or_default();
+    fn note_cost(&mut self, metadata: &Metadata<'_>) {
         let spent = metadata.usage.map(Spent::of).unwrap_or_default();
         if above_zero(spent.cost).is_some() {
             let is = spent.source == Some("\"provider_reported\"");
@@ -509,9 +503,13 @@ fn noted(mark: EventDraft<'_>, draft: &mut Draft<'_>) -> Newest {
     Newest::Other
 }
 
+/// Returns the metadata of a message. The first version has none.
+fn metadata<'a>(message: &Message<'a>) -> Metadata<'a> {
+    message.metadata.map(Metadata::of).unwrap_or_default()
+}
+
 /// Returns whether the user and the model see a message.
-fn visible(message: &Message<'_>) -> (bool, bool) {
-    let metadata = message.metadata.map(Metadata::of).unwrap_or_default();
+fn visible(metadata: &Metadata<'_>) -> (bool, bool) {
     (
         metadata.user != Some("false"),
         metadata.agent != Some("false"),
@@ -537,8 +535,7 @@ fn odd(contents: &str) -> Option<String> {
 
 /// Returns the contents of a message.
 fn contents<'a>(message: &Message<'a>) -> impl Iterator<Item = Content<'a>> {
-    let contents = message.content.filter(|contents| contents.starts_with('['));
-    contents.into_iter().flat_map(walk::items).map(Content::of)
+    listed(message.content).map(Content::of)
 }
 
 /// Returns the text of a message.
@@ -584,7 +581,7 @@ fn part_of(record: &str, step: Option<&Part>) -> Part {
         }
     }
     if is_reply {
-        let metadata = message.metadata.map(Metadata::of).unwrap_or_default();
+        let metadata = metadata(&message);
         let inference = metadata.inference.map(Inference::of).unwrap_or_default();
         part.model = filled(inference.resolved).or_else(|| filled(inference.requested));
         if let Some(spent) = metadata.usage.filter(|usage| usage.starts_with('{')) {

@@ -7,9 +7,9 @@
 use super::conversation::Conversation;
 use super::ends::{End, ends};
 use super::lines::is_store_of;
-use super::opencode::{LARGE_MESSAGE, LARGE_ROW, MORE_ROWS};
 use super::part::{self, quoted, text};
-use super::value::{above_zero, count, cut, filled, int, limit, seconds, short, unpacked};
+use super::rows::{LARGE_MESSAGE, LARGE_ROW, MORE_ROWS, children};
+use super::value::{above_zero, count, filled, int, limit, seconds, short, unpacked};
 use super::{
     Answer, CallDraft, Draft, EventDraft, Mark, Part, Reader, Rows, Several, Shape, Source, Table,
     Tool,
@@ -224,10 +224,7 @@ impl Reader for Session {
     fn record(&mut self, record: Source<'_>, draft: &mut Draft<'_>) {
         match record.path {
             0 => self.row(record.text, draft),
-            1 => {
-                let ids = walk::items(record.text).filter_map(|id| text(Some(id)));
-                self.children = ids.map(|id| cut(&id)).collect();
-            }
+            1 => self.children = children(record.text),
             2 => {
                 draft.event(EventDraft::new("usage", None));
             }

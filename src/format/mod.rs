@@ -89,6 +89,8 @@ mod qitos;
 mod qwen;
 mod reader;
 mod recent;
+#[cfg(feature = "board")]
+mod rows;
 mod shape;
 mod shell;
 mod swe_agent;
@@ -104,6 +106,8 @@ mod watch;
 pub(crate) use qitos::event_kind;
 
 pub use draft::{Draft, EventDraft, Open, RecordPlace};
+#[cfg(feature = "board")]
+pub(crate) use droid::is_reminder;
 pub use lines::{HEAD_BYTES, is_record, may_be_trace};
 #[cfg(feature = "board")]
 pub(crate) use lines::{SQLITE, store_of_log};

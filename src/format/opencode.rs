@@ -11,6 +11,7 @@ use super::ends::{End, ends};
 use super::lines::is_store_of;
 use super::part::{self, text};
 use super::recent::RecentSet;
+use super::rows::{LARGE_MESSAGE, LARGE_ROW, MORE_ROWS, STORE};
 use super::value::{
     above_zero, below, count, cut, filled, int, is_true, member, millis, number, short,
 };
@@ -41,7 +42,9 @@ pub(super) static OPENCODE: Tool = Tool {
         is_session: true,
         resume: "opencode --session",
         is_in_order: false,
-        assemble: Some(|n, records| part::line(n, records.iter().map(|record| part_in(record)))),
+        assemble: Some(|n, records| {
+            part::line(n, records.iter().map(|record| part_in(&message_in(record))))
+        }),
         ..Format::UNKNOWN
     },
     shape: Shape::Several(&Several {
@@ -107,7 +110,7 @@ pub(super) static EXPORT: Tool = Tool {
     reader: || Box::new(Session::of("OpenCode")),
 };
 
-/// The records of a session in one document, in the order of those of [`STORE`].
+/// The records of a session in one document, in the order of those of a database.
 const DOCUMENT: Paths = &[
     &["info"],
     &["children"],
@@ -115,23 +118,6 @@ const DOCUMENT: Paths = &[
     &["left_out"],
     &["missing"],
 ];
-
-/// What a session's row lacks if a value in it is too large.
-pub(super) const LARGE_ROW: &str = "a value of the session is too large to read";
-/// What a message lacks if values in it are too large.
-pub(super) const LARGE_MESSAGE: &str = "the message has values that are too large to be read";
-/// What a session lacks if it has too many rows.
-pub(super) const MORE_ROWS: &str = "the session has more messages or sub-agents than board reads";
-
-const STORE: Several = Several {
-    paths: &[
-        &["session"],
-        &["children"],
-        &["messages", "*"],
-        &["left_out"],
-    ],
-    ..Several::NONE
-};
 
 const ROWS: Rows = Rows {
     what: "",
@@ -388,11 +374,12 @@ impl Session {
             .filter_map(|piece| written(&piece))
             .max()
             .filter(|_| role == "assistant");
-        if role == "assistant" {
-            let part = part_in(record);
-            self.cost += part.cost.unwrap_or_default();
-            self.lacks_cost |= part.tokens.is_some() && part.cost.is_none();
-        }
+        let part = match &*role {
+            "assistant" => part_in(&message),
+            _ => Part::default(),
+        };
+        self.cost += part.cost.unwrap_or_default();
+        self.lacks_cost |= part.tokens.is_some() && part.cost.is_none();
         // It may be a reply.
         self.lacks_cost |= message.unreadable.is_some();
         let unreadable = pieces(&message).map(|piece| piece.unreadable);
@@ -411,20 +398,20 @@ impl Session {
                 self.is_begun = message.error.is_none() && finish_of(&message).is_none();
                 self.end = None;
             }
-            "assistant" if message.error.is_some() && has_no_reply(&part_in(record)) => {
+            "assistant" if message.error.is_some() && has_no_reply(&part) => {
                 // The request failed, and there is no reply.
                 let at = draft.event(mark.failed(true));
                 let steps = self.last.map_or(0, |last| last + 1);
                 self.end = ended(&message, &Part::default(), steps).map(|end| end.at_event(at));
                 self.is_begun = false;
             }
-            "assistant" if is_request(&message, record) => {
+            "assistant" if is_request(&message, &part) => {
                 // The program adds the message before the reply begins.
                 draft.event(mark);
                 self.close(draft);
                 self.is_begun = true;
             }
-            "assistant" => self.reply(record, &message, mark, draft),
+            "assistant" => self.reply(part, &message, mark, draft),
             _ => {
                 draft.event(mark);
             }
@@ -477,12 +464,11 @@ impl Session {
 
     fn reply(
         &mut self,
-        record: &str,
+        part: Part,
         message: &Message<'_>,
         mark: EventDraft<'_>,
         draft: &mut Draft<'_>,
     ) {
-        let part = part_in(record);
         let time = message.time.map(Time::of).unwrap_or_default();
         let failed = message.error.is_some() || part.has_failed();
         let n = draft.reply(
@@ -623,8 +609,7 @@ fn written(piece: &Piece<'_>) -> Option<i64> {
 }
 
 /// Returns the step that a message contains.
-fn part_in(record: &str) -> Part {
-    let message = message_in(record);
+fn part_in(message: &Message<'_>) -> Part {
     let agent = filled(message.agent).or_else(|| filled(message.mode));
     let mut part = Part {
         whole: true,
@@ -664,8 +649,8 @@ fn is_begun(message: &Message<'_>) -> bool {
 }
 
 /// Returns whether a message has no reply yet.
-fn is_request(message: &Message<'_>, record: &str) -> bool {
-    is_begun(message) && message.finish.is_none() && has_no_reply(&part_in(record))
+fn is_request(message: &Message<'_>, part: &Part) -> bool {
+    is_begun(message) && message.finish.is_none() && has_no_reply(part)
 }
 
 /// Returns whether a message has no reply.

@@ -105,6 +105,12 @@ pub(super) fn time(value: Option<&str>) -> Option<i64> {
     seconds(value).or_else(|| millis(value))
 }
 
+/// Returns the items of a list. Any other value has none.
+pub(super) fn listed(value: Option<&str>) -> impl Iterator<Item = &str> {
+    let list = value.filter(|value| value.starts_with('['));
+    list.into_iter().flat_map(walk::items)
+}
+
 /// Returns an RFC 3339 time in microseconds since the epoch.
 pub(super) fn micros(value: Option<&str>) -> Option<i64> {
     parse_ts(&text(value)?).map(|stamp| stamp.micros)

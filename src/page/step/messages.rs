@@ -7,7 +7,7 @@ use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
 use crate::analysis::format::count;
-use crate::format::{MESSAGE, SYSTEM, USER_SHELL, UserShell};
+use crate::format::{MESSAGE, SYSTEM, USER_SHELL, UserShell, is_reminder};
 use crate::model::index::Group;
 use crate::model::json::{Json, walk};
 use crate::model::step::Value;
@@ -947,12 +947,6 @@ fn words_in(content: &Json<'_>) -> String {
         }
         _ => String::new(),
     }
-}
-
-/// Returns whether a text is one that Claude Code or Droid adds to a prompt.
-fn is_reminder(text: &str) -> bool {
-    let text = text.trim();
-    text.starts_with("<system-reminder>") && text.ends_with("</system-reminder>")
 }
 
 /// Returns the first event of this kind in a group, with its index.
