@@ -52,9 +52,18 @@ impl Place<'_> {
     }
 
     /// Returns the path from the root to the directory of the run's messages.
-    pub(super) fn messages(&self) -> Option<PathBuf> {
+    fn messages(&self) -> Option<PathBuf> {
         let name = Path::new(self.name).file_stem()?;
         Some(self.base()?.join(self.how.messages.0).join(name))
+    }
+
+    /// Returns whether `dir` is the directory of the run's messages. Asked for each run below a root, so
+    /// most are ruled out by their name.
+    pub(super) fn has_messages_in(&self, dir: &Path) -> bool {
+        dir.file_name() == Path::new(self.name).file_stem()
+            && self
+                .messages()
+                .is_some_and(|messages| self.root.join(messages) == dir)
     }
 
     /// Returns the path from the root to the directory of all parts.

@@ -665,6 +665,7 @@ impl Store {
         if !is_made(name) {
             return Ok(name.to_owned());
         }
+        let (kept, _) = name.rsplit_once('~').unwrap_or((name, ""));
         self.allow(LIST_TIME, u64::MAX);
         let query = format!("SELECT id FROM {}", self.rows.run.name);
         let mut query = self.connection.prepare(&query).map_err(failed)?;
@@ -674,7 +675,12 @@ impl Store {
             match row.get_ref(0).ok().and_then(id_of) {
                 // An id may look like a name that was made.
                 Some(id) if id == name => return Ok(id.to_owned()),
-                Some(id) if made.is_none() && name_of(id).as_deref() == Some(name) => {
+                // Most ids differ at their beginning, and need no hash.
+                Some(id)
+                    if made.is_none()
+                        && beginning(id) == kept
+                        && name_of(id).as_deref() == Some(name) =>
+                {
                     made = Some(id.to_owned());
                 }
                 _ => {}
@@ -1169,13 +1175,18 @@ fn name_of(id: &str) -> Option<Arc<str>> {
     if id.len() <= MAX_NAME_BYTES && !id.contains('/') {
         return Some(id.into());
     }
-    let mut name: String = id.chars().take(KEPT_CHARS).collect();
-    name = name.replace('/', "_");
+    let mut name = beginning(id);
     name.push('~');
     for byte in Sha256::digest(id.as_bytes()).iter().take(HASH_DIGITS / 2) {
         name.push_str(&format!("{byte:02x}"));
     }
     Some(name.into())
+}
+
+/// Returns how the name of a run begins whose id can't be the name.
+fn beginning(id: &str) -> String {
+    let kept: String = id.chars().take(KEPT_CHARS).collect();
+    kept.replace('/', "_")
 }
 
 /// Returns whether a name may be one that isn't its run's id.

@@ -366,9 +366,11 @@ impl RunDir {
         Some(self.base.below.join(below))
     }
 
-    /// Returns the place of the files from which the run's document is made, if that's several.
-    fn composed(&self) -> Option<composed::Place<'_>> {
-        let (tool, name) = self.base.single.as_ref()?;
+    /// Returns the place of the files from which the document with the records in `file` is made, if
+    /// that's several.
+    fn composed(&self, file: TraceFile) -> Option<composed::Place<'_>> {
+        let records = self.base.single.as_ref();
+        let (tool, name) = records.filter(|_| file != TraceFile::Manifest)?;
         let Shape::Composed(how) = tool.shape else {
             return None;
         };
@@ -383,8 +385,8 @@ impl RunDir {
     /// Returns whether the run's messages are files in this directory, away from its own file.
     #[cfg(feature = "board")]
     pub(crate) fn has_messages_in(&self, dir: &Path) -> bool {
-        let messages = self.composed().and_then(|place| place.messages());
-        messages.is_some_and(|messages| self.root().join(messages) == dir)
+        let place = self.composed(TraceFile::Events);
+        place.is_some_and(|place| place.has_messages_in(dir))
     }
 
     /// Returns the names of the record files.
@@ -539,7 +541,7 @@ impl RunDir {
         if let Some(member) = &self.member {
             return member.open(file, patience);
         }
-        if let Some(place) = self.composed().filter(|_| file != TraceFile::Manifest) {
+        if let Some(place) = self.composed(file) {
             let (text, stamp) = place.document(patience)?;
             let end = text.len();
             let whole = Span {
@@ -610,7 +612,7 @@ impl RunDir {
         if let Some(member) = &self.member {
             return member.stat(file);
         }
-        if let Some(place) = self.composed().filter(|_| file != TraceFile::Manifest) {
+        if let Some(place) = self.composed(file) {
             return place.stamp();
         }
         let deeper = self
@@ -693,7 +695,7 @@ impl RunDir {
 
     /// Returns the current size of one of the files.
     fn size_now(&self, file: TraceFile) -> Option<u64> {
-        match (&self.member, self.composed()) {
+        match (&self.member, self.composed(file)) {
             (Some(member), _) => member.size(),
             (None, Some(place)) => Some(place.document(Patience::Wait).ok()?.0.len()),
             (None, None) => Some(self.stat(file).ok()?.size),
@@ -776,7 +778,7 @@ impl RunDir {
         if let Some(member) = &self.member {
             return member.span(file, span, (max, patience));
         }
-        if let Some(place) = self.composed().filter(|_| file != TraceFile::Manifest) {
+        if let Some(place) = self.composed(file) {
             let (text, _) = place.document(patience)?;
             let whole = Span {
                 offset: 0,
