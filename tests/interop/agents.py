@@ -15,12 +15,11 @@ import shutil
 import subprocess
 import sys
 import time
-import traceback
 from dataclasses import dataclass, field
 from pathlib import Path
 from string import Template
 
-from follow import ALL, DEADLINE_S, Board, Wrong, agent, expect
+from follow import ALL, DEADLINE_S, Wrong, agent, each, expect
 
 PROMPT = "Look around."
 FAILS = "sh -c 'echo lost >&2; exit 3'"
@@ -362,31 +361,19 @@ def follow(board, program, root, name, tool, node):
 def main():
     program, root, tools, *names = sys.argv[1:]
     program, tools, root = str(Path(program).resolve()), Path(tools).resolve(), Path(root).resolve() / "root"
-    root.mkdir(parents=True)
-    board = Board(program, root)
-    failed = False
-    try:
-        for name in names or AGENTS:
-            start = time.monotonic()
-            needed = [AGENTS[name].package, *([NODE] if "$node" in AGENTS[name].command else [])]
-            installed = [install(package, tools) for package in needed]
-            if None in installed:
-                print(f"{name}: not done: {' and '.join(needed)} can't be installed here", flush=True)
-                continue
-            node = installed[-1] / "node_modules" / NODE.rpartition("@")[0] / "bin/node"
-            ready = time.monotonic()
-            try:
-                done = follow(board, program, root, name, installed[0], node)
-                print(f"{name}: {done} ({ready - start:.0f} s to install, {time.monotonic() - ready:.0f} s to run)", flush=True)
-            except (Wrong, subprocess.SubprocessError) as wrong:
-                failed = True
-                print(f"{name}: WRONG: {wrong}", flush=True)
-            except Exception:
-                failed = True
-                traceback.print_exc()
-    finally:
-        board.close()
-    sys.exit(failed)
+
+    def run(board, name):
+        start = time.monotonic()
+        needed = [AGENTS[name].package, *([NODE] if "$node" in AGENTS[name].command else [])]
+        installed = [install(package, tools) for package in needed]
+        if None in installed:
+            return f"not done: {' and '.join(needed)} can't be installed here"
+        node = installed[-1] / "node_modules" / NODE.rpartition("@")[0] / "bin/node"
+        ready = time.monotonic()
+        done = follow(board, program, root, name, installed[0], node)
+        return f"{done} ({ready - start:.0f} s to install, {time.monotonic() - ready:.0f} s to run)"
+
+    each(program, root, names or AGENTS, run)
 
 
 if __name__ == "__main__":

@@ -289,17 +289,16 @@ sys.exit(0 if log.status == "success" else repr(log.error))
 SCENARIOS = {"claude": claude, "codex": codex, "inspect": inspect, "mini-swe-agent": mini_swe_agent}
 
 
-def main():
-    program, root, *names = sys.argv[1:]
-    root = Path(root).resolve() / "root"
+def each(program, root, names, scenario):
+    """Calls `scenario` for each name with a board that serves `root`, prints what it returns, and exits."""
     root.mkdir(parents=True)
     board = Board(program, root)
     failed = False
     try:
         for name in names:
             try:
-                print(f"{name}: {SCENARIOS[name](board, root)}", flush=True)
-            except (Wrong, subprocess.TimeoutExpired) as wrong:
+                print(f"{name}: {scenario(board, name)}", flush=True)
+            except (Wrong, subprocess.SubprocessError) as wrong:
                 failed = True
                 print(f"{name}: WRONG: {wrong}", flush=True)
             except Exception:
@@ -308,6 +307,12 @@ def main():
     finally:
         board.close()
     sys.exit(failed)
+
+
+def main():
+    program, root, *names = sys.argv[1:]
+    root = Path(root).resolve() / "root"
+    each(program, root, names, lambda board, name: SCENARIOS[name](board, root))
 
 
 if __name__ == "__main__":
