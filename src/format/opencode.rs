@@ -208,7 +208,7 @@ fields! {
     struct Model { id }
     struct Message {
         id, created = "time_created", parts, left_out, role, model = "modelID", agent, path, cost, tokens, time, finish,
-        error, summary, info, mode, provider = "providerID", unreadable,
+        error, summary, info, mode, provider = "providerID", unreadable, session = "sessionID",
     }
     struct Dirs { cwd }
     struct Usage { input, output, reasoning, cache, total }
@@ -216,7 +216,7 @@ fields! {
     struct Time { created, completed, start, end }
     struct Piece {
         updated = "time_updated", left_out, kind = "type", text, synthetic, ignored, tool, call = "callID", state, auto,
-        cost, reason, time, unreadable,
+        cost, reason, time, unreadable, of = "messageID",
     }
     struct State { status, input, output, error, time, metadata }
     struct Details {
@@ -239,6 +239,10 @@ const ENDS: &[End] = ends! {
 
 /// The issue if the messages of a session can't be found.
 const MISSING: &str = "its messages are in `message` and `part` next to `session`, which are missing here or outside the root";
+
+/// The issues if a file is in the directory of another message or session.
+const OTHER_MESSAGE: &str = "a part is of another message, by its own record";
+const OTHER_SESSION: &str = "the message is of another session, by its own record";
 
 /// The most issues of one message.
 const MAX_ISSUES: usize = 20;
@@ -380,6 +384,14 @@ impl Session {
         };
         self.cost += part.cost.unwrap_or_default();
         self.lacks_cost |= part.tokens.is_some() && part.cost.is_none();
+        let is_other = |piece: Piece<'_>| piece.of.is_some() && text(piece.of) != id;
+        if id.is_some() && pieces(&message).any(is_other) {
+            draft.issue(IssueKind::Field, OTHER_MESSAGE);
+        }
+        let run = draft.run().run_id.clone();
+        if run.is_some() && message.session.is_some() && short(message.session) != run {
+            draft.issue(IssueKind::Field, OTHER_SESSION);
+        }
         // It may be a reply.
         self.lacks_cost |= message.unreadable.is_some();
         let unreadable = pieces(&message).map(|piece| piece.unreadable);

@@ -235,6 +235,28 @@ fn links_are_not_followed() {
 }
 
 #[test]
+fn a_file_in_another_directory_is_named() {
+    let temp = copied();
+    let storage = temp.path().join("storage");
+    fs::copy(
+        storage.join("part/msg_0002/prt_0003.json"),
+        storage.join("part/msg_0004/prt_0003.json"),
+    )
+    .expect("copied");
+    fs::copy(
+        storage.join("message/ses_file0002/msg_0007.json"),
+        storage.join("message/ses_file0001/msg_0007.json"),
+    )
+    .expect("copied");
+    let expected = [
+        "a part is of another message, by its own record",
+        "the message is of another session, by its own record",
+    ];
+    assert_eq!(issues(&of(temp.path(), 1)), expected);
+    assert_eq!(issues(&of(&sample(SAMPLE), 1)), [""; 0]);
+}
+
+#[test]
 fn any_file_may_be_truncated() {
     let whole = files(&sample(SAMPLE)).len();
     let step = times(5, 1);
