@@ -570,7 +570,7 @@ fn result(data: &Data<'_>, step: Option<&Part>, part: &mut Part) {
         _ => None,
     };
     let bad = matches!(status, Some("error" | "cancelled"));
-    // The directory and what a hook added say nothing about the failure.
+    // The directory and the text of a hook aren't part of the error.
     let words = match is_failed_command && !is_true(data.failed) {
         true => &output,
         false => &said,
@@ -616,7 +616,7 @@ fn last_line(output: &str) -> Option<&str> {
 }
 
 /// Returns the path of the file that a successful call changed. A hook may have changed the
-/// arguments. What was run in their place isn't recorded, but the result names the file.
+/// arguments. The changed ones aren't recorded, but the result names the file.
 fn target(call: &CallDraft, details: &Details<'_>, said: &str) -> Option<String> {
     if !is_rewritten(details) {
         return filled(member(&call.args, "file_path"));

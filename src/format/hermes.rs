@@ -450,7 +450,7 @@ fn result(message: &Message<'_>, part: &mut Part) {
     };
     if let Some(diff) = filled(given.diff).filter(|_| !failed) {
         let mut files = given.files.into_iter().flat_map(walk::items);
-        // A diff of several files can't be told apart.
+        // A diff of several files doesn't show which lines belong to which file.
         if let (Some(path), None) = (files.next().and_then(|path| text(Some(path))), files.next()) {
             part.diffs.push((part.changes.len(), diff));
             part.changes.push((format!("files.{path}"), None, None));

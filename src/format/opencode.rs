@@ -1,6 +1,6 @@
 //! Reads sessions of OpenCode, and of Kilo, which has the same tables: rows of one SQLite database
-//! for all projects, `opencode.db` or `kilo.db`. Before version 1.2, each session, message and part had
-//! a file of its own. `opencode export` writes one document with all of them.
+//! for all projects, `opencode.db` or `kilo.db`. Before version 1.2, each session, message and part had a
+//! separate file. `opencode export` writes one document with all of them.
 //!
 //! A session has messages, and a message has parts. A message of the assistant is one reply with
 //! its calls and their results, so it's a step. Parts change in place while a reply is being
@@ -430,7 +430,7 @@ impl Session {
         }
     }
 
-    /// Handles a prompt, or what the program writes in its place.
+    /// Handles a prompt, or a message that the program sends like one.
     fn user(&mut self, message: &Message<'_>, mark: EventDraft<'_>, draft: &mut Draft<'_>) {
         let said: Vec<String> = pieces(message)
             .filter(|piece| piece.kind == Some("\"text\"") && !is_true(piece.ignored))
@@ -569,7 +569,7 @@ fn unwrapped(words: &str) -> &str {
         .unwrap_or(words)
 }
 
-/// Returns a message. Its own members may be in an object of their own.
+/// Returns a message. In a document made from files, its members are in `info`, next to its parts.
 fn message_in(record: &str) -> Message<'_> {
     let message = Message::of(record);
     match message.info {

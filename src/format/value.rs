@@ -85,7 +85,7 @@ pub(super) fn seconds(value: Option<&str>) -> Option<i64> {
         .map(|seconds| (seconds * 1e6) as i64)
 }
 
-/// Words the tokens of requests that belong to no step. `None` if there are none.
+/// Describes the tokens of requests that belong to no step. `None` if there are none.
 pub(super) fn aside(requests: &str, tokens: u64) -> Option<Box<str>> {
     (tokens > 0)
         .then(|| format!("{requests} took {tokens} more tokens, which no step includes.").into())

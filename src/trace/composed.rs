@@ -172,7 +172,7 @@ fn files(dir: &Dir, most: usize) -> io::Result<(Vec<OsString>, bool)> {
 }
 
 /// Returns the text of a JSON object of at most `most` bytes in a file. If it can't be used, returns an
-/// object that says why in `unreadable`, or that it's too large in `left_out`. Returns `None` if the
+/// object with the reason in `unreadable`, or with its name in `left_out` if it's too large. Returns `None` if the
 /// file is gone.
 ///
 /// # Errors

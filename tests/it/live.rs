@@ -639,7 +639,7 @@ fn sessions_in_a_database_are_followed_and_counted_once() {
     watched.shows(&rows(2, &[]));
 }
 
-/// A program writes each message and part to a file of its own. The session's own file stays the same.
+/// The program writes each message and part to a separate file. The file of the session stays the same.
 #[test]
 fn a_session_in_files_is_followed() {
     let sample = Path::new(env!("CARGO_MANIFEST_DIR")).join("sample_runs/tools/opencode-files");

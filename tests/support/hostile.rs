@@ -164,7 +164,7 @@ const KEPT: &[&str] = &[
 ];
 
 /// Writes a copy of the sessions below `from` to `to`, with hostile text after each text that people or models wrote. Names
-/// that decide what a record is don't contain spaces, and stay.
+/// of kinds of records don't contain spaces, and stay.
 pub(crate) fn write_sessions(from: &Path, to: &Path) {
     crate::disk::copy(from, to);
     let mut maker = Maker {

@@ -929,7 +929,7 @@ fn words_in(content: &Json<'_>) -> String {
     match content {
         Json::String(text) => text.to_string(),
         Json::Array(blocks) => {
-            // A program may add texts of its own to those of the user.
+            // A program may add texts to those of the user.
             let is_own = |block: &&Json<'_>| block.get("synthetic") != Some(&Json::Bool(true));
             let text = |block: &Json<'_>| {
                 block

@@ -1140,7 +1140,7 @@ fn reading_changes_no_byte_and_blocks_no_writer() {
             .find(|(key, _)| key.as_str().ends_with("ses_stop0001"));
         let index = read_index(stopped.expect("the run").1);
         assert_eq!(index.steps().len(), 2 + n, "the newest row is read");
-        assert_eq!(hashes(temp.path()), before, "beside a program");
+        assert_eq!(hashes(temp.path()), before, "next to a program");
         // Another program can move all rows to the database in between.
         let busy: i64 = writer
             .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0))
