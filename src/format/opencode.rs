@@ -627,23 +627,23 @@ fn part_in(message: &Message<'_>) -> Part {
         whole: true,
         model: filled(message.model),
         agent,
-        finish: finish_of(&message),
+        finish: finish_of(message),
         error: message.error.and_then(|error| {
             let error = Failure::of(error);
             failure(&error).or_else(|| filled(error.name))
         }),
-        tokens: tokens(&message),
+        tokens: tokens(message),
         ..Part::default()
     };
     // Kilo adds the cost of sub-agents to that of the message.
-    let finishes = pieces(&message).filter(|piece| piece.kind == Some("\"step-finish\""));
+    let finishes = pieces(message).filter(|piece| piece.kind == Some("\"step-finish\""));
     let own = finishes
         .filter_map(|piece| above_zero(piece.cost))
         .reduce(|sum, cost| sum + cost);
     let cost = own.or_else(|| above_zero(message.cost));
     part.cost = cost.filter(|_| part.tokens.is_some());
     let cwd = message.path.and_then(|path| filled(Dirs::of(path).cwd));
-    for piece in pieces(&message) {
+    for piece in pieces(message) {
         match piece.kind {
             Some("\"text\"") if !is_true(piece.ignored) => part.text.extend(filled(piece.text)),
             Some("\"reasoning\"") => part.thought.extend(filled(piece.text)),
