@@ -120,7 +120,7 @@ const KEYS: &[(&str, &[&str])] = &[
     ("rusqlite", &["trace"]),
     (
         "rustix",
-        // `cli` asks for the width of the terminal.
+        // `cli` asks for the width of the terminal, and `page` for the work of a thread.
         &[
             "trace",
             "tools",
@@ -129,6 +129,7 @@ const KEYS: &[(&str, &[&str])] = &[
             "group",
             "cache_file",
             "cli",
+            "page",
         ],
     ),
     (
