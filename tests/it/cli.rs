@@ -304,7 +304,7 @@ fn help_of_every_command() {
       critic             The names of its critics (JSON: critics)
       model              The model
       models             The models, if there are several
-      title              The title that lists show (in JSON, only a recorded one)
+      title              Its title: the recorded one, else the first line of its task, else its file's name
       task               The task
       target             The answer that the task expects
       log                The evaluation log that contains it

@@ -48,8 +48,6 @@ pub struct Column {
     pub sums: bool,
     /// Returns a lower bound in milliseconds if the value is unknown.
     pub(super) lower_bound: Option<fn(&Summary) -> Option<f64>>,
-    /// The text that runs are sorted by, if it isn't the value.
-    pub(super) sorts_by: Option<fn(&Summary) -> Option<&str>>,
     /// Whether the value is a token sum over the steps of a run. Some steps may not record their
     /// tokens.
     pub(super) of_tokens: bool,
@@ -288,11 +286,6 @@ impl Column {
                 ..cell
             },
         })
-    }
-
-    /// Returns the text that runs are sorted by, if it isn't the value of the column.
-    pub fn sort_text<'a>(&self, run: &'a Summary) -> Option<&'a str> {
-        self.sorts_by?(run)
     }
 
     /// Returns whether runs can be sorted by this column.

@@ -368,16 +368,8 @@ pub static COLUMNS: &[Column] = &[
     .also(|run, out| run.models_used().for_each(out))
     .about("The models, if there are several")
     .of_step(OfStep::Words(step::model)),
-    // Lists show a title for every run, so a query for one finds it, whether or not it's recorded.
-    row("title", "title", "title", Text(|run| run.recorded_title()))
-        .about("The title that lists show (in JSON, only a recorded one)")
-        .absent(NOT_RECORDED)
-        .also(|run, out| {
-            if run.recorded_title().is_none() {
-                out(run.title());
-            }
-        })
-        .sorts_by(|run| Some(run.title())),
+    row("title", "title", "title", Text(|run| Some(run.title())))
+        .about("Its title: the recorded one, else the first line of its task, else its file's name"),
     row("task", "task", "task", Text(|run| run.task.as_deref()))
         .about("The task")
         .absent(NOT_RECORDED)
@@ -576,7 +568,6 @@ const fn row(name: &'static str, key: &'static str, label: &'static str, kind: K
         long: false,
         sums: false,
         lower_bound: None,
-        sorts_by: None,
         of_tokens: false,
         cell: None,
     }
@@ -636,14 +627,6 @@ impl Column {
     const fn lower_bound(self, lower_bound: fn(&Summary) -> Option<f64>) -> Self {
         Self {
             lower_bound: Some(lower_bound),
-            ..self
-        }
-    }
-
-    /// Sets the text that runs are sorted by, if it isn't the value.
-    const fn sorts_by(self, text: fn(&Summary) -> Option<&str>) -> Self {
-        Self {
-            sorts_by: Some(text),
             ..self
         }
     }

@@ -21,12 +21,8 @@ const MAX_TEXT: usize = 200;
 
 /// Returns the sort value of `run` in column `by`, or `None` if it's unknown.
 pub(super) fn place<'a>(run: &'a Summary, by: &Column) -> Option<SortKey<'a>> {
-    if let Some(text) = by.sort_text(run).filter(|text| !text.is_empty()) {
-        let text = text.get(..text.floor_char_boundary(MAX_TEXT));
-        return text.map(SortKey::Text);
-    }
     match by.value(run)? {
-        Cell::Text(text) => Some(text)
+        Cell::Text(text) => Some(&text[..text.floor_char_boundary(MAX_TEXT)])
             .filter(|text| !text.is_empty())
             .map(SortKey::Text),
         Cell::Count(number) | Cell::Time(number) => Some(SortKey::Number(number as f64)),
