@@ -113,17 +113,17 @@ const fn link(
 /// The links of the bar, in order. The list of shortcuts and the jump box read these tables too.
 #[rustfmt::skip]
 pub(crate) const NAV: &[NavLink] = &[
-    link(NavItem::Runs, "Runs", "the run table", "/", "r"),
     link(NavItem::Overview, "Overview", "what changed, and totals", href::OVERVIEW, "o"),
+    link(NavItem::Runs, "Runs", "the run table", "/", "r"),
+    link(NavItem::Failures, "Failures", "what fails again and again", href::FAILURES, "l"),
     link(NavItem::Usage, "Usage", "tokens and cost", "/usage", "u"),
     link(NavItem::Compare, "Compare", "two runs or more", href::COMPARE, "c"),
+    link(NavItem::Experiments, "Experiments", "two sets of runs", "/experiments", "x"),
 ];
 
 /// The links of the menu *More*.
 #[rustfmt::skip]
 pub(crate) const MORE: &[NavLink] = &[
-    link(NavItem::Failures, "Failures", "what fails again and again", href::FAILURES, "l"),
-    link(NavItem::Experiments, "Experiments", "two sets of runs", "/experiments", "x"),
     link(NavItem::Scores, "Scores", "of several runs", "/scores", "s"),
     link(NavItem::WhatIf, "What-if", "other stop rules on all runs", "/whatif", "w"),
     link(NavItem::Edits, "Recent edits", "files that agents changed", href::EDITS, "e"),
