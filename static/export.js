@@ -112,7 +112,8 @@ const moves = {
 
 function replay(start) {
   on = start && steps.length > 0;
-  if (!on) play(false);
+  if (on) scrollTo(0, 0);
+  else play(false);
   show();
 }
 

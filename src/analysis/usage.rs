@@ -95,7 +95,7 @@ impl FromStr for By {
             .find(|by| by.as_str() == text)
             .ok_or_else(|| {
                 let names: Vec<&str> = By::ALL.into_iter().map(By::as_str).collect();
-                format!("`{text}` isn't one of {}", names.join(", "))
+                format!("`{text}` must be one of {}", names.join(", "))
             })
     }
 }
@@ -235,7 +235,7 @@ impl Used {
             marks.push((
                 "⁺",
                 format!(
-                    "leaves out {} tokens of {} without a known price",
+                    "excludes {} tokens of {} without a known price",
                     format::tokens(self.tokens_without_cost),
                     counted(self.runs_without_cost, "run")
                 ),
@@ -332,7 +332,7 @@ impl Usage {
             runs(self.runs_without_usage, " without recorded usage"),
             runs(
                 self.runs_without_time,
-                " left out in part or whole: the time of some steps is unknown",
+                " left out in whole or in part: some steps have no recorded time",
             ),
         ]
         .into_iter()

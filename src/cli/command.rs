@@ -14,7 +14,7 @@ use crate::model::names::first_chars;
 
 /// The help text for RUN, shared by all commands.
 pub(super) const RUN: &str =
-    "A run as `board list` prints it: a directory, a file, or part of a file (LOG.eval/ID_epoch_N)";
+    "The path of a run: its directory, its file, or part of a file (LOG.eval/ID_epoch_N)";
 
 /// The hint for a query with a term that can't be used.
 const FIELDS: &str = "`board list --help` lists all fields";
@@ -22,10 +22,10 @@ const FIELDS: &str = "`board list --help` lists all fields";
 /// The days on which runs started.
 #[derive(Debug, Clone, Copy, clap::Args)]
 pub(super) struct Between {
-    /// The first day
+    /// Only runs that started on this day or later
     #[arg(long, value_name = "YYYY-MM-DD", value_parser = day)]
     pub(super) since: Option<Date>,
-    /// The last day
+    /// Only runs that started on this day or earlier
     #[arg(long, value_name = "YYYY-MM-DD", value_parser = day)]
     pub(super) until: Option<Date>,
 }

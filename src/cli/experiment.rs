@@ -29,7 +29,7 @@ const UNDECIDED: u8 = 3;
 /// Compare two sets of runs: which solves more tasks, at what cost
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Runs of the same task are paired. A difference is called clear if p < 0.05; all p-values but that of the success are corrected for the number of measures.
+    after_help = "Runs of the same task are paired. A difference is called clear if p < 0.05; all p-values except the one for success are corrected for the number of measures.
 Conditions: MEASURE, MEASURE.low or MEASURE.high (the ends of the 95% interval), then <, <=, > or >=, then a number.
   'success.high < 0' (tasks; with % of tasks)  'tests.low < -0.05' (a critic's score)  'cost > 10%'
   Measures: success, pass_once, pass_always, the names of critics, steps, failed_steps, tokens, cost, time

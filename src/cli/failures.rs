@@ -1,4 +1,4 @@
-//! `board failures`: prints what fails again and again, how many runs it ended, and what happened
+//! `board failures`: prints recurring failures, how many runs they ended, and what happened
 //! next.
 
 use std::io::{self, Write};
@@ -20,7 +20,7 @@ const MAX_PLACE: usize = 18;
 /// The rows by default.
 const DEFAULT_LIMIT: usize = 30;
 
-/// List what fails again and again: by message and tool, with the runs that it ended
+/// List recurring failures by message and tool, with the runs that they ended
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Numbers, paths, quoted texts, addresses, ids and times are folded before messages are compared. Runs with a failure: board list ROOT failure:ID"
@@ -142,7 +142,7 @@ fn write_table(report: &Failures, look: &Look, out: &mut dyn Write) -> io::Resul
             count(all as u64)
         ),
     };
-    let hint = format!("{shown}One with its runs: board failures --show ID");
+    let hint = format!("{shown}To see one with its runs, add --show ID");
     writeln!(out, "{}", look.paint(Ink::Dim, &hint))?;
     notes(report, look, out)
 }

@@ -15,7 +15,7 @@ use crate::serve::mcp::{Ended, talk};
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "For Claude Code: claude mcp add board -- board mcp ~/.claude/projects
-Its tools are list_runs, why, step, state, search, diff and whatif, all of them read-only. Exits when stdin closes."
+Its tools are read-only: list_runs, why, step, state, search, usage, overview, failures, experiment, diff, whatif. Exits when stdin closes."
 )]
 pub(super) struct Args {
     /// Directories with runs, searched up to 8 levels deep; missing ones are picked up once they exist.

@@ -57,7 +57,7 @@ use command::Failure;
 #[command(
     name = "board",
     version,
-    about = "A local, read-only board for inspecting traces of agent runs"
+    about = "A local, read-only viewer for the traces of AI agents"
 )]
 #[command(
     after_help = "Exit codes: 0 success, 1 negative result, 2 usage error, 3 not found or unreadable, 70 internal error"

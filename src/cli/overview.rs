@@ -25,7 +25,7 @@ const MAX_NAME: usize = 40;
 /// Print what changed, and totals by model, task, stop reason, tool and project
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "The first line is the clearest change of a repeated task, if chance alone would hardly show it, else a large change of the cost, else the totals. Changes compare with as many days before, up to the same time of day."
+    after_help = "The first line is the clearest change in a repeated task that chance is unlikely to explain;\notherwise a large change in cost; otherwise the totals. Changes are relative to the preceding\nperiod of the same length, up to the same time of day."
 )]
 pub(super) struct Args {
     #[command(flatten)]

@@ -16,7 +16,7 @@ use crate::serve::Token;
 use crate::serve::serve;
 use crate::trace::RootScanner;
 
-/// Serve the web board until Ctrl-C
+/// Serve the web interface until Ctrl-C
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// Directories with runs, searched up to 8 levels deep; missing ones are picked up once they exist.

@@ -97,7 +97,7 @@ pub trait Agent: Send {
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub struct StepCx<'a> {
-    /// The step's ordinal.
+    /// The step's number, counted from 0.
     pub step: u64,
     /// The task.
     pub task: &'a Task,
@@ -131,7 +131,7 @@ pub struct Prompt {
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub struct Done<'a> {
-    /// The step's ordinal.
+    /// The step's number, counted from 0.
     pub step: u64,
     /// The decision.
     pub decision: &'a Decision,

@@ -60,7 +60,7 @@ impl<D: Sync, C: Critic<D>> DynCritic<D> for C {
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct CriticCx<'a, D> {
-    /// The step's ordinal.
+    /// The step's number, counted from 0.
     pub step: u64,
     /// The state after the step.
     pub state: &'a State<D>,

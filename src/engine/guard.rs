@@ -41,7 +41,7 @@ pub trait Guard<D>: Send + Sync {
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct GuardCx<'a, D> {
-    /// The step's ordinal.
+    /// The step's number, counted from 0.
     pub step: u64,
     /// The requested tool. A tool with this name may not exist.
     pub tool: &'a str,
@@ -82,7 +82,7 @@ pub trait Person: Send + Sync {
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub struct Question<'a> {
-    /// The step's ordinal.
+    /// The step's number, counted from 0.
     pub step: u64,
     /// The requested tool.
     pub tool: &'a str,

@@ -51,14 +51,14 @@ pub enum Moment<'a, D> {
     },
     /// Before a step.
     BeforeStep {
-        /// The step's ordinal.
+        /// The step's number, counted from 0.
         step: u64,
         /// The state.
         state: &'a State<D>,
     },
     /// After a phase event of a step was written.
     Phase {
-        /// The step's ordinal.
+        /// The step's number, counted from 0.
         step: u64,
         /// The phase, as written in the trace.
         phase: &'static str,
@@ -67,21 +67,21 @@ pub enum Moment<'a, D> {
     },
     /// After a model's reply.
     Text {
-        /// The step's ordinal.
+        /// The step's number, counted from 0.
         step: u64,
         /// The text of the reply. Empty if the reply has only tool calls.
         text: &'a str,
     },
     /// Before a tool call, after the guards allowed it and changed its arguments.
     Call {
-        /// The step's ordinal.
+        /// The step's number, counted from 0.
         step: u64,
         /// The call.
         action: &'a Action,
     },
     /// After a tool call, including a refused one.
     Result {
-        /// The step's ordinal.
+        /// The step's number, counted from 0.
         step: u64,
         /// The index of the call in the step.
         place: usize,

@@ -15,7 +15,7 @@ pub trait Recovery: Send {
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub struct Failure<'a> {
-    /// The step's ordinal.
+    /// The step's number, counted from 0.
     pub step: u64,
     /// The phase that failed.
     pub phase: Phase,

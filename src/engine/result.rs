@@ -121,7 +121,7 @@ impl From<NoAnswer> for Error {
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct StepRecord {
-    /// The step's ordinal.
+    /// The step's number, counted from 0.
     pub step: u64,
     /// The environment's observation before the step; null without an environment.
     pub observation: Value,
@@ -194,7 +194,7 @@ pub struct ModelTurn {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct EventRecord {
-    /// The step's ordinal.
+    /// The step's number, counted from 0.
     pub step: u64,
     /// The phase, as written in the trace.
     pub phase: &'static str,

@@ -103,7 +103,7 @@ pub type Shared = Arc<dyn Any + Send + Sync>;
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub struct ToolCx<'a> {
-    /// The step's ordinal.
+    /// The step's number, counted from 0.
     pub step: u64,
     /// The directory with the task's files, if set.
     pub workspace: Option<&'a Path>,

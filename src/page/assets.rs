@@ -52,7 +52,7 @@ pub(crate) static ASSETS: &[Asset] = &[
     sheet!("board.css":),
     sheet!("compare.css": "replay" "run" "share" "whatif" "compare" "state" "scores"),
     sheet!("experiments.css": "usage" "experiment"),
-    sheet!("export.css": "replay" "run" "state" "scores" "export"),
+    sheet!("export.css": "replay" "run" "state" "scores" "transcript" "export"),
     sheet!("overview.css": "usage" "overview"),
     sheet!("failures.css": "usage" "failures"),
     sheet!("replay.css": "replay" "run" "whatif" "state" "scores"),

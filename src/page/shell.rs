@@ -115,7 +115,7 @@ const fn link(
 pub(crate) const NAV: &[NavLink] = &[
     link(NavItem::Overview, "Overview", "what changed, and totals", href::OVERVIEW, "o"),
     link(NavItem::Runs, "Runs", "the run table", "/", "r"),
-    link(NavItem::Failures, "Failures", "what fails again and again", href::FAILURES, "l"),
+    link(NavItem::Failures, "Failures", "recurring failures", href::FAILURES, "l"),
     link(NavItem::Usage, "Usage", "tokens and cost", "/usage", "u"),
     link(NavItem::Compare, "Compare", "two runs or more", href::COMPARE, "c"),
     link(NavItem::Experiments, "Experiments", "two sets of runs", "/experiments", "x"),

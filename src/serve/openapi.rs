@@ -406,7 +406,7 @@ fn made() -> Value {
         "info": {
             "title": "board",
             "version": env!("CARGO_PKG_VERSION"),
-            "description": "A local, read-only board for traces of agent runs. Unknown values are null, never 0. \
+            "description": "A local, read-only viewer for the traces of AI agents. Unknown values are null, never 0. \
                             Schemas may gain fields, but none is renamed or removed.",
             "license": { "name": env!("CARGO_PKG_LICENSE") },
         },

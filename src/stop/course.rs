@@ -12,7 +12,7 @@ use crate::model::Gate;
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub struct Counted {
-    /// The step's ordinal.
+    /// The step's number, counted from 0.
     pub step: u64,
     /// Whether the step completed.
     pub completed: bool,

@@ -68,7 +68,7 @@ pub(super) fn is_zero(number: &u64) -> bool {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct StepFacts {
-    /// The step's ordinal.
+    /// The step's number, counted from 0.
     pub step: u64,
     /// The last gate the step reached. A run may end at the first gate of the step after its last
     /// one.

@@ -178,12 +178,12 @@ fn help_of_every_command() {
         said.stdout
     };
     insta::assert_snapshot!(help(&["--help"]), @r#"
-    A local, read-only board for inspecting traces of agent runs
+    A local, read-only viewer for the traces of AI agents
 
     Usage: board <COMMAND>
 
     Commands:
-      serve        Serve the web board until Ctrl-C
+      serve        Serve the web interface until Ctrl-C
       list         List the runs in a directory, one per line
       search       Search the text of all runs
       edits        List the newest edits of files over all runs
@@ -199,7 +199,7 @@ fn help_of_every_command() {
       tag          Tag the runs that match a query, so that `tag:NAME` finds them later
       usage        Print the tokens and the cost of runs, by day, week, month, run, model or project
       overview     Print what changed, and totals by model, task, stop reason, tool and project
-      failures     List what fails again and again: by message and tool, with the runs that it ended
+      failures     List recurring failures by message and tool, with the runs that they ended
       experiment   Compare two sets of runs: which solves more tasks, at what cost
       demo         Write demo runs: recorded agents, one for every way a run can end
       mcp          Serve runs to coding agents over the Model Context Protocol on stdin and stdout
@@ -215,7 +215,7 @@ fn help_of_every_command() {
     Exit codes: 0 success, 1 negative result, 2 usage error, 3 not found or unreadable, 70 internal error
     "#);
     insta::assert_snapshot!(help(&["serve", "--help"]), @r#"
-    Serve the web board until Ctrl-C
+    Serve the web interface until Ctrl-C
 
     Usage: board serve [OPTIONS] [ROOT]...
 
@@ -248,8 +248,8 @@ fn help_of_every_command() {
       [QUERY]  Show only matching runs; quote the query: 'steps>5 -stop:final'
 
     Options:
-          --since <YYYY-MM-DD>  The first day
-          --until <YYYY-MM-DD>  The last day
+          --since <YYYY-MM-DD>  Only runs that started on this day or later
+          --until <YYYY-MM-DD>  Only runs that started on this day or earlier
           --sort <FIELD>        Sort by one of the fields below; a leading `-` reverses the order [default: updated]
           --group <BY>          Group runs, with totals: by day, week, model, status, stop, writer, project, task, log, agent or parent
           --csv                 Print CSV with all fields of the JSON, in the order of the list
@@ -389,7 +389,7 @@ fn help_of_every_command() {
     Usage: board show [OPTIONS] <RUN>
 
     Arguments:
-      <RUN>  A run as `board list` prints it: a directory, a file, or part of a file (LOG.eval/ID_epoch_N)
+      <RUN>  The path of a run: its directory, its file, or part of a file (LOG.eval/ID_epoch_N)
 
     Options:
           --step <N>         Show one step in full; steps are counted from 0
@@ -408,7 +408,7 @@ fn help_of_every_command() {
     Usage: board why [OPTIONS] <RUN>
 
     Arguments:
-      <RUN>  A run as `board list` prints it: a directory, a file, or part of a file (LOG.eval/ID_epoch_N)
+      <RUN>  The path of a run: its directory, its file, or part of a file (LOG.eval/ID_epoch_N)
 
     Options:
           --json           Print one JSON document
@@ -423,7 +423,7 @@ fn help_of_every_command() {
     Usage: board scores [OPTIONS] <RUN>...
 
     Arguments:
-      <RUN>...  A run as `board list` prints it: a directory, a file, or part of a file (LOG.eval/ID_epoch_N)
+      <RUN>...  The path of a run: its directory, its file, or part of a file (LOG.eval/ID_epoch_N)
 
     Options:
           --csv   Print CSV with numbers as recorded
@@ -436,7 +436,7 @@ fn help_of_every_command() {
     Usage: board check [OPTIONS] <RUN>...
 
     Arguments:
-      <RUN>...  A run as `board list` prints it: a directory, a file, or part of a file (LOG.eval/ID_epoch_N)
+      <RUN>...  The path of a run: its directory, its file, or part of a file (LOG.eval/ID_epoch_N)
 
     Options:
           --json  Print one JSON document
@@ -448,7 +448,7 @@ fn help_of_every_command() {
     Usage: board diff [OPTIONS] <A> <B>
 
     Arguments:
-      <A>  A run as `board list` prints it: a directory, a file, or part of a file (LOG.eval/ID_epoch_N)
+      <A>  The path of a run: its directory, its file, or part of a file (LOG.eval/ID_epoch_N)
       <B>  The other run
 
     Options:
@@ -464,7 +464,7 @@ fn help_of_every_command() {
     Usage: board whatif [OPTIONS] <RUN>...
 
     Arguments:
-      <RUN>...  A run as `board list` prints it: a directory, a file, or part of a file (LOG.eval/ID_epoch_N)
+      <RUN>...  The path of a run: its directory, its file, or part of a file (LOG.eval/ID_epoch_N)
 
     Options:
           --rule <RULE>    A rule to evaluate; repeatable

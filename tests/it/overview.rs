@@ -173,7 +173,7 @@ fn pages_without_charts_say_why() {
     served.until_read();
     let text = |path: &str| served.get(path).text().to_owned();
     let few = text("/overview?q=run%3Arun-0&period=all");
-    assert!(few.contains("Charts begin at 20 runs."), "{few}");
+    assert!(few.contains("Charts need at least 20 runs."), "{few}");
     assert!(
         few.contains("run-09") && !few.contains("Hours of the week"),
         "{few}"

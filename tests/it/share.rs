@@ -215,6 +215,27 @@ fn every_run_can_be_saved_and_transcribed() {
 }
 
 #[test]
+fn a_saved_session_begins_with_its_transcript() {
+    let session =
+        sample("tools/claude-code/-home-me-ledger/5f0c7a52-6d0e-4a53-9b0c-0f6f2b3f1a01.jsonl");
+    let prompt = "Splitting 100 by 3 loses a cent. Fix it, and show that the tests pass.";
+    for more in [&[][..], &["--redact"]] {
+        let page = exported(&session, more);
+        let (_, page) = page.split_once("<h2 id=\"transcript\"").unwrap();
+        let (transcript, steps) = page.split_once("<h2 id=\"steps\"").unwrap();
+        assert!(transcript.contains(prompt), "{more:?}");
+        let shown = |text: &str, id: &str| text.matches(id).count();
+        let count = shown(steps, " id=\"step-");
+        assert!(count > 3);
+        assert_eq!(shown(transcript, " id=\"t"), count);
+        assert_eq!(shown(transcript, "href=\"#step-"), count);
+        assert!(!transcript.contains("data-copy"));
+    }
+    // A run that isn't a conversation has none.
+    assert!(!exported(&sample("fix_bug"), &[]).contains("id=\"transcript\""));
+}
+
+#[test]
 fn without_its_secrets_a_run_is_the_same_run() {
     // The parts of each step's heading that identify it and its events. The title contains the
     // verdict.

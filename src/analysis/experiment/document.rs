@@ -36,7 +36,7 @@ impl FromStr for By {
         By::ALL
             .into_iter()
             .find(|by| by.as_str() == text)
-            .ok_or_else(|| format!("`{text}` isn't one of task, nothing"))
+            .ok_or_else(|| format!("`{text}` must be `task` or `nothing`"))
     }
 }
 

@@ -129,7 +129,7 @@ impl FromStr for Rule {
             })
         });
         parsed.ok_or_else(|| {
-            format!("`{text}` isn't recorded, finished, or a score such as 'tests>=1'")
+            format!("`{text}` must be `recorded`, `finished`, or a score such as 'tests>=1'")
         })
     }
 }

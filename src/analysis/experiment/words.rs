@@ -220,7 +220,7 @@ impl Experiment {
             Finding::Empty => {}
             Finding::TooFew => {
                 all.push(format!(
-                    "With fewer than {MIN_TASKS} no result can reach p < 0.05."
+                    "With fewer than {MIN_TASKS} tasks, no result can reach p < 0.05."
                 ));
             }
             Finding::Unknown => {

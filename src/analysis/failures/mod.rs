@@ -483,8 +483,13 @@ impl Failures {
             )
         });
         let runs = (self.runs_incomplete > 0).then(|| {
+            let its = if self.runs_incomplete == 1 {
+                "its"
+            } else {
+                "their"
+            };
             format!(
-                "{} may have more failures than their records show",
+                "{} may have had more failures than {its} records show",
                 counted(self.runs_incomplete, "run")
             )
         });

@@ -238,7 +238,7 @@ fn few_runs_unknown_ends_and_missing_times_are_said() {
     runs.push(limited);
     let today = days("2026-10-31", "2026-10-31");
     let report = of(&runs, today, now, &utc);
-    assert_eq!(report.answer, "3 runs today: 2 finished, 1 limit.");
+    assert_eq!(report.answer, "3 runs today: 2 finished, 1 hit a limit.");
     assert!(!report.has_charts());
     let newest: Vec<&str> = report
         .newest_runs

@@ -78,7 +78,7 @@ impl Overview {
         }
         if self.totals.runs > 0 && !self.has_charts() && self.has_times() {
             let least = super::MIN_CHARTED;
-            details.push(format!("Charts begin at {least} runs."));
+            details.push(format!("Charts need at least {least} runs."));
         }
         details
     }
@@ -188,7 +188,7 @@ impl Overview {
             let results: Vec<String> = totals
                 .results
                 .iter()
-                .map(|(result, number)| format!("{} {}", count(*number as u64), result.as_str()))
+                .map(|(result, number)| format!("{} {}", count(*number as u64), verb(*result)))
                 .chain(totals.unfinished_words())
                 .collect();
             return format!("{runs}{period}: {}.", results.join(", "));
@@ -452,4 +452,16 @@ fn tokens(number: f64) -> String {
 
 fn joined(parts: impl Iterator<Item = String>) -> String {
     parts.collect::<Vec<_>>().join(" · ")
+}
+
+/// Says how runs turned out, after their number.
+fn verb(result: RunResult) -> &'static str {
+    match result {
+        RunResult::Success => "succeeded",
+        RunResult::Limit => "hit a limit",
+        RunResult::Error => "ended with an error",
+        RunResult::Finished | RunResult::Cancelled | RunResult::Failed | RunResult::Unknown => {
+            result.as_str()
+        }
+    }
 }

@@ -47,7 +47,7 @@ pub struct Lane {
 /// A critic's output for one step.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Point {
-    /// The step's ordinal.
+    /// The step's number, counted from 0.
     pub n: usize,
     /// The index of this output among the step's critic outputs that are objects.
     pub place: usize,

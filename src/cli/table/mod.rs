@@ -144,7 +144,8 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
         counted(done.runs, "run"),
         counted(done.files, "file"),
         match done.runs_read {
-            read if read > done.runs => format!("{} read with duplicates", counted(read, "run")),
+            read if read > done.runs =>
+                format!("{} read, including duplicates", counted(read, "run")),
             read => format!("{} read", counted(read, "run")),
         },
         bytes(done.bytes_read),

@@ -58,7 +58,7 @@ impl Event {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Unfinished {
-    /// The step's ordinal. The step is repeated.
+    /// The step's number, counted from 0. The step is repeated.
     pub step: u64,
     /// Number of events of the step.
     pub events: u64,

@@ -1,8 +1,8 @@
 //! Saves a run at `/runs/{key}/export.html` as a single HTML file that loads nothing and works in any
 //! browser.
 //!
-//! The file has everything that the replay needs, but no prompts, observations or raw lines. It
-//! reuses the parts of the board's pages. Links to the board become links within the file or are
+//! The file has everything that the replay needs, but no observations or raw lines. That of a session
+//! begins with its transcript. It reuses the parts of the board's pages. Links to the board become links within the file or are
 //! removed.
 //!
 //! It's sent as a download, because the file carries its own content security policy. The board's
@@ -49,6 +49,7 @@ use crate::page::run::handler::related_runs;
 use crate::page::run::head::RunHead;
 use crate::page::run::markdown;
 use crate::page::run::pending::PendingSlot;
+use crate::page::run::transcript::SavedTranscript;
 use crate::page::run::verdict::Verdict;
 use crate::page::run_view::{RelatedRun, RunView, child_count, phase};
 use crate::page::scores::ScoresBody;
@@ -66,6 +67,8 @@ const SCRIPT: &str = include_str!("../../../static/export.js");
 const MAX_PICTURES: usize = 8_000_000;
 /// Limits the bytes of the file up to which steps are written in full.
 const MAX_TEXT: usize = 64_000_000;
+/// Limits the bytes of the transcript in the file. The steps repeat what it shows.
+const MAX_TRANSCRIPT: usize = 32_000_000;
 /// Limits the bytes of the states in the file.
 const MAX_STATES: usize = 8_000_000;
 /// Limits the bytes of a state value. Longer values are truncated.
@@ -379,8 +382,23 @@ struct ExportHead<'a> {
     scores: Option<ScoresBody<'a>>,
     /// The child runs.
     started: Vec<Phrase>,
+    has_transcript: bool,
+}
+
+/// The part of the file between the transcript and the first step.
+#[derive(Template)]
+#[template(path = "export/export_steps.html")]
+struct ExportSteps {
     /// The steps in the file.
     steps: Vec<IndexRow>,
+}
+
+/// The beginning of the transcript.
+#[derive(Template)]
+#[template(path = "export/export_transcript.html")]
+struct ExportTranscript {
+    /// The first step of each turn, and the beginning of its prompt.
+    turns: Vec<(usize, Line)>,
 }
 
 /// A step in the file, `#step-{n}`.
@@ -440,10 +458,17 @@ pub(crate) fn write_export(
         strip: is_whole.then(|| Strip::new(view, "", None)),
         scores: scored.then(|| ScoresBody::new(view, Query::default())),
         started: started(view, &children),
-        steps: index_rows(view, steps.clone()),
+        has_transcript: view.summary.is_conversation(),
     };
     let mut written = write_head(out, &page, &links)?;
     let mut pictures = 0;
+    if page.has_transcript {
+        written += write_transcript(view, export, &steps, &links, &mut pictures, out)?;
+    }
+    let before_steps = ExportSteps {
+        steps: index_rows(view, steps.clone()),
+    };
+    written += write_part(out, &before_steps, &links, &mut |_| Err(String::new()))?;
     for n in steps.clone() {
         let mut step_view = step_view(&alone, n, StepPlace::Alone).unwrap_or_default();
         step_view.started = step::fill::started(&children, n);
@@ -474,6 +499,46 @@ pub(crate) fn write_export(
         }
     }
     write_end(out, &states(view, &steps), &nonce)
+}
+
+/// Writes the transcript of `steps`. Returns the bytes written.
+fn write_transcript(
+    view: &RunView<'_>,
+    export: &Export<'_>,
+    steps: &Range<usize>,
+    links: &Links,
+    pictures: &mut usize,
+    out: &mut dyn Write,
+) -> io::Result<usize> {
+    let redacted = export.redacted.is_some();
+    let mut picture = |address: &str| in_value(view, address, redacted, pictures);
+    let mut transcript = SavedTranscript::new(view);
+    let head = ExportTranscript {
+        turns: transcript.turns(steps),
+    };
+    let mut written = write_part(out, &head, links, &mut picture)?;
+    let mut end = steps.start;
+    for n in steps.clone() {
+        if written > MAX_TRANSCRIPT {
+            break;
+        }
+        let Some(step) = transcript.step(n) else {
+            break;
+        };
+        written += write_html(out, &step, links, &mut picture)?;
+        end = n + 1;
+    }
+    if end < steps.end {
+        let left = format::counted(steps.end - end, "more step");
+        write!(
+            out,
+            "<p class=\"dv\"><span>Size limit reached. The transcript omits {left}.</span></p>"
+        )?;
+    } else if end == view.index.steps().len() {
+        written += write_part(out, &transcript.rest(), links, &mut picture)?;
+    }
+    out.write_all(b"</div>\n")?;
+    Ok(written)
 }
 
 /// Returns the text that replaces a step's sections if the file is full.
@@ -707,7 +772,7 @@ fn notes(view: &RunView<'_>, export: &Export<'_>) -> Vec<String> {
     // The prompts of a session are among the messages of its steps.
     notes.push(
         if view.index.format().is_one_file() {
-            "Omitted: the system prompt, the definitions of tools, records outside of steps, and raw lines. Long texts are shortened and say by how much."
+            "Omitted: system prompts that aren't messages, the definitions of tools, and raw lines. Long texts are shortened and say by how much."
         } else {
             "Omitted: the messages to the model, observations and raw lines. Long texts are shortened and say by how much."
         }
@@ -931,18 +996,25 @@ fn write_part(
     links: &Links,
     picture: &mut PictureAt<'_>,
 ) -> io::Result<usize> {
-    let html = in_place(&prepared(part, links)?, &links.run, picture);
+    let html = part.render().map_err(io::Error::other)?;
+    write_html(out, &html, links, picture)
+}
+
+fn write_html(
+    out: &mut dyn Write,
+    html: &str,
+    links: &Links,
+    picture: &mut PictureAt<'_>,
+) -> io::Result<usize> {
+    let html = in_place(&prepared(html, links), &links.run, picture);
     out.write_all(html.as_bytes())?;
     Ok(html.len())
 }
 
-fn prepared(part: &impl Template, links: &Links) -> io::Result<String> {
-    let html = without(
-        &offline(&part.render().map_err(io::Error::other)?, links),
-        " data-value=\"",
-    );
+fn prepared(html: &str, links: &Links) -> String {
+    let html = without(&offline(html, links), " data-value=\"");
     // A page with all steps has too many scrollable sections for them to be landmarks.
-    Ok(html.replace(" role=\"region\"", " role=\"group\""))
+    html.replace(" role=\"region\"", " role=\"group\"")
 }
 
 /// Writes the part of the file before the first step, including the style sheet. Returns the bytes
@@ -951,7 +1023,7 @@ fn prepared(part: &impl Template, links: &Links) -> io::Result<String> {
 /// # Errors
 /// Returns errors of the writer and of the template.
 fn write_head(out: &mut dyn Write, head: &ExportHead<'_>, links: &Links) -> io::Result<usize> {
-    let html = prepared(head, links)?;
+    let html = prepared(&head.render().map_err(io::Error::other)?, links);
     let style = crate::page::assets::find("export.css").map_or("", |asset| asset.text);
     // Text from traces is escaped, so the first `</head>` is the page's own.
     let (before, after) = html.split_once("</head>").unwrap_or((&html, ""));

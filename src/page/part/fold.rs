@@ -289,7 +289,7 @@ impl Fold {
         let more = match self.links.part(pointer, 1) {
             Some(href) if text.len() > LONG || weight(rest) > self.left || room < SHORT => {
                 More::Elsewhere {
-                    label: format!("show all {size}{goes_on}"),
+                    size: format!("{size}{goes_on}"),
                     href,
                     raw: self.links.raw(),
                 }
@@ -374,7 +374,7 @@ impl Fold {
         let tail = if tail { "\n…" } else { "" };
         Folded {
             more: More::Elsewhere {
-                label: format!("show all {}", format::bytes(size as u64)),
+                size: format::bytes(size as u64),
                 href,
                 raw: self.links.raw(),
             },
@@ -390,7 +390,7 @@ impl Fold {
         self.spend(head);
         let more = match href {
             Some(href) if head.len() < text.len() => More::Elsewhere {
-                label: format!("show all {}", format::bytes(text.len() as u64)),
+                size: format::bytes(text.len() as u64),
                 href,
                 raw: None,
             },
@@ -492,8 +492,8 @@ pub(crate) enum More {
     },
     /// The whole text is on a separate page.
     Elsewhere {
-        /// States the size.
-        label: String,
+        /// The size of the whole text, in words.
+        size: String,
         /// The address of the separate page.
         href: String,
         raw: Option<String>,
@@ -687,12 +687,12 @@ mod tests {
     #[test]
     fn long_texts_are_elsewhere_unless_there_is_no_elsewhere() {
         let text = "x".repeat(LONG + 1);
-        let More::Elsewhere { href, label, .. } = Fold::new(links()).text(&text, "/a~1b").more
+        let More::Elsewhere { href, size, .. } = Fold::new(links()).text(&text, "/a~1b").more
         else {
             panic!("on request")
         };
         assert_eq!(href, "/v?at=%2Fa~1b&part=1");
-        assert!(label.contains("64.0 KB"), "{label}");
+        assert!(size.contains("64.0 KB"), "{size}");
         let More::Here { rest, .. } = Fold::new(ValueLinks::default()).text(&text, "").more else {
             panic!("in place")
         };

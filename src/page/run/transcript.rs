@@ -287,12 +287,22 @@ pub(crate) struct TranscriptPart<'a> {
     steps: Range<usize>,
     /// The markup of each step.
     blocks: VecDeque<Block>,
-    /// The prompts after the last step, and the interruption before them or what is left out of them.
-    last_prompts: Vec<Said>,
-    last_dividers: Vec<Line>,
+    /// What comes after the last step, if that is shown.
+    rest: Option<Rest>,
 }
 
 impl HtmlSafe for TranscriptPart<'_> {}
+
+/// The prompts after the last step of a run, and the interruption before them or what is left out of
+/// them.
+#[derive(Template)]
+#[template(path = "run/transcript_rest.html")]
+pub(crate) struct Rest {
+    dividers: Vec<Line>,
+    prompts: Vec<Said>,
+}
+
+impl HtmlSafe for Rest {}
 
 /// The markup of a step, with what came before it.
 struct Block(String);
@@ -349,7 +359,8 @@ struct TranscriptStep {
     n: usize,
     /// `5`, with the recorded id.
     label: Line,
-    /// The address of the step in the Steps tab, and the one in the transcript.
+    /// The address of the step in the Steps tab, and the one in the transcript, which is empty in a
+    /// file.
     href: String,
     place: String,
     /// The time of day.
@@ -508,21 +519,11 @@ impl<'a> TranscriptPart<'a> {
                 writer.write(0..n, n..total)
             }
         };
-        let (last_prompts, last_dividers) = if steps.end == total {
-            // The task of a run without steps is its prompt.
-            let (said, more) = writer.all_said(total);
-            let dividers = interruption_before(view, total).into_iter();
-            let dividers = dividers.chain(more.into_iter().map(str::to_owned));
-            (said, dividers.map(Line::from).collect())
-        } else {
-            (Vec::new(), Vec::new())
-        };
         Self {
             view,
+            rest: (steps.end == total).then(|| writer.rest()),
             steps,
             blocks,
-            last_prompts,
-            last_dividers,
         }
     }
 
@@ -582,6 +583,39 @@ impl<'a> TranscriptPart<'a> {
     }
 }
 
+/// The transcript in a saved file, which has all steps.
+pub(crate) struct SavedTranscript<'a>(Writer<'a>);
+
+impl<'a> SavedTranscript<'a> {
+    pub(crate) fn new(view: &'a RunView<'a>) -> Self {
+        Self(Writer {
+            is_saved: true,
+            ..Writer::new(view, "")
+        })
+    }
+
+    /// Returns the first step of each turn in `steps`, and the beginning of its prompt.
+    pub(crate) fn turns(&self, steps: &Range<usize>) -> Vec<(usize, Line)> {
+        let turns = self.0.turns.iter();
+        let turns = turns.filter(|turn| steps.contains(&turn.start));
+        let row = |turn: &Range<usize>| {
+            let prompts = prompts_or_task(self.0.view, turn.start, 1);
+            Some((turn.start, prompts.first().map(line_of_prompt)?))
+        };
+        turns.filter_map(row).collect()
+    }
+
+    /// Returns the markup of step `n`.
+    pub(crate) fn step(&mut self, n: usize) -> Option<String> {
+        self.0.block(n).map(|block| block.0)
+    }
+
+    /// Returns the prompts after the last step.
+    pub(crate) fn rest(&mut self) -> Rest {
+        self.0.rest()
+    }
+}
+
 /// Writes the markup of steps until the page is full.
 struct Writer<'a> {
     view: &'a RunView<'a>,
@@ -591,6 +625,8 @@ struct Writer<'a> {
     turns: Vec<Range<usize>>,
     laps: &'a [usize],
     children: Vec<(Arc<Summary>, Option<usize>)>,
+    /// Whether the markup is for a file, without links to the board.
+    is_saved: bool,
 }
 
 impl<'a> Writer<'a> {
@@ -604,6 +640,20 @@ impl<'a> Writer<'a> {
                 .filter(|laps| laps.len() > 1)
                 .unwrap_or_default(),
             children: view.children(),
+            is_saved: false,
+        }
+    }
+
+    /// Returns what comes after the last step of the run.
+    fn rest(&mut self) -> Rest {
+        let total = self.view.index.steps().len();
+        // The task of a run without steps is its prompt.
+        let (prompts, more) = self.all_said(total);
+        let dividers = interruption_before(self.view, total).into_iter();
+        let dividers = dividers.chain(more.into_iter().map(str::to_owned));
+        Rest {
+            dividers: dividers.map(Line::from).collect(),
+            prompts,
         }
     }
 
@@ -774,7 +824,7 @@ impl<'a> Writer<'a> {
         let turn = self.turns.binary_search_by_key(&n, |turn| turn.start);
         let turn = turn.ok().and_then(|at| self.turns.get(at));
         let first = prompts.iter_mut().find(|said| said.command.is_none());
-        if let (Some(said), Some(turn)) = (first, turn) {
+        if let (Some(said), Some(turn)) = (first, turn.filter(|_| !self.is_saved)) {
             let (from, until) = (turn.start.to_string(), turn.end.to_string());
             let base = format!("{}/transcript.md", href::run(view.key()));
             let query = [("from", &*from), ("until", &*until)];
@@ -835,7 +885,10 @@ impl<'a> Writer<'a> {
             otherwise: description.filter(|_| is_empty && answer.is_none()),
             n,
             href: view.at_step(n),
-            place: at_step(view.key(), n),
+            place: match self.is_saved {
+                true => String::new(),
+                false => at_step(view.key(), n),
+            },
             took: group
                 .and_then(took)
                 .filter(|took| *took >= 1_000_000)

@@ -87,7 +87,7 @@ const TOOLS: [Tool; 11] = [
     Tool {
         name: "usage",
         title: "Add up tokens and cost",
-        description: "Adds up the tokens and the cost of runs by day, week, month, run, model or project. `cost_is_estimated`             marks costs that include estimates from prices; `tokens_without_cost` counts tokens that have no known cost.",
+        description: "Adds up the tokens and the cost of runs by day, week, month, run, model or project. `cost_is_estimated` marks costs that include estimates from prices; `tokens_without_cost` counts tokens that have no known cost.",
         schema: schema::<calls::UsageOf>,
         ask: |session, arguments| {
             Box::pin(async move { calls::usage(session, read(arguments)?).await })
@@ -106,7 +106,7 @@ const TOOLS: [Tool; 11] = [
     },
     Tool {
         name: "failures",
-        title: "List what fails again and again",
+        title: "List recurring failures",
         description: "Counts the failed steps of runs by tool and message, with numbers, paths and quoted texts replaced. For \
             each: the runs and steps that have it, the runs that it ended, and what the agent did next. Runs that have one: \
             list_runs with the query failure:ID.",

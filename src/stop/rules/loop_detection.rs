@@ -7,7 +7,7 @@ use super::*;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LoopDetection {
-    /// Number of equal texts in a row; below 2 is off.
+    /// Number of identical replies or calls in a row; below 2 is off.
     pub window: u64,
 }
 
