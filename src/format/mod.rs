@@ -112,7 +112,9 @@ pub use lines::{HEAD_BYTES, is_record, may_be_trace};
 #[cfg(feature = "board")]
 pub(crate) use lines::{SQLITE, store_of_log};
 pub(crate) use lines::{before_compression, is_lines};
-pub use origin::{EMPTY, Origin, UNKNOWN, is_hidden_folder, is_hidden_trace, origin};
+pub use origin::{
+    EMPTY, Origin, UNKNOWN, hidden_sessions, is_hidden_folder, is_hidden_trace, origin,
+};
 pub use part::{Answer, CallDraft, Part, Tokens, is_at_limit};
 pub use qitos::{event_head, manifest, step_head};
 pub use reader::{Reader, Source, Tool};

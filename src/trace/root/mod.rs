@@ -172,6 +172,9 @@ struct Listing {
     /// Whether it also has subdirectories that only hold parts of runs.
     has_parts: bool,
     links: Vec<String>,
+    /// Where coding agents keep sessions below it, in directories that aren't searched because their
+    /// names begin with a dot.
+    hidden: Vec<String>,
     /// Files that may be traces of other tools.
     files: Vec<Candidate>,
     /// Files named like one of a run's three files, which other programs use too. Empty once one of
@@ -720,10 +723,24 @@ impl Visit {
                 kind,
             });
         };
+        let at = |name: &str| match self.key.as_str() {
+            "" => name.to_owned(),
+            key => format!("{key}/{name}"),
+        };
+        // The directory doesn't change when an agent creates its first session.
+        let hidden = listing.hidden.iter();
+        for place in hidden.filter(|place| self.dir.join(place).is_dir()) {
+            skip(
+                found,
+                &at(place),
+                "hidden directory with sessions (to see them, name it as a root)",
+                SkippedKind::Directory,
+            );
+        }
         for link in &listing.links {
             skip(
                 found,
-                &format!("{}/{link}", self.key),
+                &at(link),
                 "a link to a directory (not followed)",
                 SkippedKind::Directory,
             );
@@ -911,6 +928,9 @@ fn list(
             listing.files.push(Candidate::new(name));
         } else if is_hidden(&name) {
             // Tool directories such as `.git` contain no runs and can be large.
+            if let Some((name, below)) = text.zip(text.and_then(format::hidden_sessions)) {
+                listing.hidden.push(format!("{name}/{below}"));
+            }
         } else if kind == Kind::Dir && format::holds_parts(visit.name(), &name) {
             listing.has_parts = true;
         } else if kind == Kind::Dir {

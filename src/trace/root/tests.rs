@@ -91,6 +91,27 @@ fn a_look_at_a_part_of_a_root_goes_no_further() {
     assert_eq!((found.runs.len(), is_all), (40, true));
 }
 
+#[test]
+fn hidden_directories_of_agents_are_named_once_they_have_sessions() {
+    let root = tempfile::tempdir().unwrap();
+    fs::create_dir_all(root.path().join("home/.git/projects")).unwrap();
+    fs::create_dir_all(root.path().join("home/.claude/skills")).unwrap();
+    let mut scanner = RootScanner::new(root.path().to_owned());
+    let reason = "contains no trace files";
+    assert_eq!(skipped(&scanner.scan()), [("home", reason)]);
+    let project = root.path().join("home/.claude/projects/p");
+    fs::create_dir_all(&project).unwrap();
+    fs::write(project.join("manifest.json"), "{}").unwrap();
+    let why = "hidden directory with sessions (to see them, name it as a root)";
+    let expected = [("home", reason), ("home/.claude/projects", why)];
+    let found = scanner.scan();
+    let mut seen = skipped(&found);
+    seen.sort_unstable();
+    assert_eq!((keys(&found), &*seen), (vec![], &expected[..]));
+    let inside = root.path().join("home/.claude/projects");
+    assert_eq!(keys(&RootScanner::new(inside).scan()), ["p"]);
+}
+
 #[cfg(unix)]
 #[test]
 fn links_to_directories_are_named_and_not_followed() {
