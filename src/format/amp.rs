@@ -5,11 +5,12 @@
 //! next message of the user, with the status of the call. Messages have no times, only their usage
 //! does. This reader is based on public descriptions of such files. No thread was made to try it.
 
+use super::added::own_words_in;
 use super::conversation::Conversation;
 use super::ends::{End, ends};
 use super::part::{self, quoted, text};
 use super::value::{
-    count, cut, filled, hunks, int, listed, member, micros, millis, short, spoken, unpacked,
+    count, cut, filled, hunks, int, listed, member, micros, millis, short, stage_beside, unpacked,
 };
 use super::watch::begun;
 use super::{Answer, CallDraft, Draft, EventDraft, Part, Reader, Shape, Source, Tokens, Tool};
@@ -154,11 +155,12 @@ impl Thread {
                 let part = part_of(record);
                 let n = self.conversation.step_of(&part);
                 self.end = None;
-                draft.results(n.as_slice(), mark, part);
+                let stage = stage_beside(&own_words_in(message.content), mark.stage);
+                draft.results(n.as_slice(), mark.stage(stage), part);
             }
             "user" => {
                 self.end = None;
-                let words = spoken(message.content);
+                let words = own_words_in(message.content);
                 self.conversation.prompt(&words, &mark, draft);
             }
             _ => {

@@ -53,6 +53,7 @@ macro_rules! fields {
     (@key $field:ident $key:literal) => { $key };
 }
 
+mod added;
 mod aider;
 mod amp;
 mod atif;
@@ -105,9 +106,9 @@ mod watch;
 #[cfg(test)]
 pub(crate) use qitos::event_kind;
 
-pub use draft::{Draft, EventDraft, Open, RecordPlace};
 #[cfg(feature = "board")]
-pub(crate) use droid::is_reminder;
+pub(crate) use added::own_words;
+pub use draft::{Draft, EventDraft, Open, RecordPlace};
 pub use lines::{HEAD_BYTES, is_record, may_be_trace};
 #[cfg(feature = "board")]
 pub(crate) use lines::{SQLITE, store_of_log};

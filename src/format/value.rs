@@ -9,6 +9,7 @@ use crate::model::stated::Source;
 use crate::model::time::parse_ts;
 use crate::model::{Bound, Certainty, Ended, Fact, Op, Outcome, Statement, ToolLimit};
 
+use super::added::own_words;
 use super::part::{quoted, text};
 
 /// Prompts and answers are kept up to this many bytes.
@@ -28,7 +29,7 @@ pub(super) const USER_TEXT: &str = "user_text";
 /// Returns the stage of a record with tool results: [`USER_TEXT`] if it also contains text by the
 /// user, otherwise `stage`. Text in tags is written by programs.
 pub(super) fn stage_beside<'a>(words: &str, stage: &'a str) -> &'a str {
-    let words = words.trim_start();
+    let words = own_words(words).trim_start();
     if words.is_empty() || words.starts_with('<') {
         stage
     } else {

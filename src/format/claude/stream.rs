@@ -8,6 +8,7 @@
 
 use super::changes::{Result, changes};
 use super::{Message, blocks, is_interruption, odd_results, others, tokens};
+use crate::format::added::{is_added, own_words_in};
 use crate::format::part::{self, text};
 use crate::format::recent::{Recent, RecentSet};
 use crate::format::turns::Turns;
@@ -365,12 +366,15 @@ impl Stream {
         draft: &mut Draft<'_>,
     ) {
         let part = part_of(record, self.is_qwen);
-        let words = spoken(message.content);
+        let words = own_words_in(message.content);
         if part.answers.is_empty() {
             if is_interruption(&words) {
                 self.is_stopped_by_user = true;
                 draft.event(mark.stage("interrupted"));
-            } else if text(line.parent).is_some() || is_true(line.is_synthetic) {
+            } else if text(line.parent).is_some()
+                || is_true(line.is_synthetic)
+                || is_added(message.content)
+            {
                 draft.event(mark.stage("note"));
             } else if self.unasked(draft) {
                 // The line after a result is by the user, and so is a replayed line. The task stays
