@@ -1,6 +1,8 @@
 //! Reads values from the JSON text of members. Never fails: a value of an unexpected type counts as
 //! absent.
 
+use std::borrow::Cow;
+
 use crate::model::json::{Json, walk};
 use crate::model::loose::Scalar;
 use crate::model::names::capped;
@@ -137,6 +139,23 @@ pub(super) fn spoken(content: Option<&str>) -> String {
             .collect();
         texts.join("\n")
     })
+}
+
+/// Returns the message in an error of a model's provider: `500 {"error":{"message":"Overloaded"}}` is
+/// `500 Overloaded`. An error of another form stays as it is.
+pub(super) fn provider_error(error: &str) -> Cow<'_, str> {
+    let parts = error.find('{').and_then(|at| error.split_at_checked(at));
+    let message = parts.and_then(|(status, body)| {
+        let body = Json::is_json(body).then(|| body.trim())?;
+        let error = member(body, "error");
+        let inside = error.filter(|error| error.starts_with('{'));
+        let message = inside.and_then(|error| filled(member(error, "message")));
+        let message = message
+            .or_else(|| filled(error))
+            .or_else(|| filled(member(body, "message")))?;
+        Some(Cow::Owned(format!("{status}{message}")))
+    });
+    message.unwrap_or(Cow::Borrowed(error))
 }
 
 /// Returns the value of a string that contains JSON, or any other text as a JSON string.
@@ -281,4 +300,27 @@ pub(super) fn exported_end(
         is_sentence: !verdict.is_empty(),
         ..end.detail(cut(verdict))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_of_a_provider_is_its_message() {
+        for (error, words) in [
+            (
+                r#"500 {"type":"error","error":{"type":"api_error","message":"Internal"},"id":1}"#,
+                "500 Internal",
+            ),
+            (r#"{"error":"no credit"}"#, "no credit"),
+            (r#"429: {"message":"slow down","code":7}"#, "429: slow down"),
+            (r#"500 {"error":{"code":7}}"#, r#"500 {"error":{"code":7}}"#),
+            (r#"bad {"message":"x"} here"#, r#"bad {"message":"x"} here"#),
+            ("Connection error.", "Connection error."),
+            ("", ""),
+        ] {
+            assert_eq!(provider_error(error), words);
+        }
+    }
 }
