@@ -32,6 +32,7 @@ pub(super) static THREAD: Tool = Tool {
         no_end_reason: "Amp's thread doesn't record how its last reply ended",
         is_session: true,
         resume: "amp threads continue",
+        names_copied: true,
         assemble: Some(assembled),
         ..Format::UNKNOWN
     },
@@ -103,6 +104,7 @@ impl Reader for Thread {
             4 => draft.run().project = project(record.text),
             _ => {
                 for related in walk::items(record.text).map(Related::of) {
+                    draft.run().names_others |= filled(related.thread).is_some();
                     let is_child = related.role == Some("\"child\"");
                     if is_child && related.kind == Some("\"handoff\"") {
                         draft.run().continues = short(related.thread);
