@@ -111,7 +111,7 @@ pub(crate) use added::own_words;
 pub use draft::{Draft, EventDraft, Open, RecordPlace};
 pub use lines::{HEAD_BYTES, is_record, may_be_trace};
 #[cfg(feature = "board")]
-pub(crate) use lines::{SQLITE, store_of_log};
+pub(crate) use lines::{SQLITE, name_stores, store_of_log};
 pub(crate) use lines::{before_compression, is_lines};
 pub use origin::{EMPTY, Origin, UNKNOWN, is_hidden_folder, is_hidden_trace, origin};
 pub use part::{Answer, CallDraft, Part, Tokens, is_at_limit};
