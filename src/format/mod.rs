@@ -101,6 +101,7 @@ mod tree;
 mod turns;
 mod value;
 mod vibe;
+mod vibe2;
 mod watch;
 
 #[cfg(test)]
