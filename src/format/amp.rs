@@ -5,12 +5,12 @@
 //! next message of the user, with the status of the call. Messages have no times, only their usage
 //! does. This reader is based on public descriptions of such files. No thread was made to try it.
 
-use super::added::own_words_in;
 use super::conversation::Conversation;
 use super::ends::{End, ends};
 use super::part::{self, quoted, text};
 use super::value::{
-    count, cut, filled, hunks, int, listed, member, micros, millis, short, stage_beside, unpacked,
+    count, cut, filled, hunks, int, listed, member, micros, millis, own_words_in, short,
+    stage_beside, unpacked,
 };
 use super::watch::begun;
 use super::{Answer, CallDraft, Draft, EventDraft, Part, Reader, Shape, Source, Tokens, Tool};

@@ -5,13 +5,13 @@
 //! over. A second document, `SESSION.settings.json`, has the model and the tokens of the session. This
 //! reader is based on public descriptions of such files. No session was made to try it.
 
-use super::added::own_words_in;
 use super::conversation::Conversation;
 use super::ends::{End, ends};
 use super::lines::stem;
 use super::part::{self, text};
 use super::value::{
-    count, filled, is_text, is_true, listed, member, objects, short, spoken, stage_beside, unpacked,
+    count, filled, is_text, is_true, listed, member, objects, own_words_in, short, spoken,
+    stage_beside, unpacked,
 };
 use super::{Answer, CallDraft, Draft, EventDraft, Part, Reader, Shape, Source, Tool};
 use crate::model::step::{NO_WORDS, Usage};

@@ -13,12 +13,12 @@ pub(super) mod stream;
 use changes::{Result, changes};
 use lines::{Line, Lines};
 
-use super::added::{is_added, own_words_in};
 use super::part::{self, quoted, text};
 use super::recent::{Recent, RecentSet};
 use super::turns::Turns;
 use super::value::{
-    count, cut, filled, is_text, is_true, micros, number, objects, short, spoken, stage_beside,
+    count, cut, filled, is_added, is_text, is_true, micros, number, objects, own_words_in, short,
+    spoken, stage_beside,
 };
 use super::{
     Answer, CallDraft, Draft, EventDraft, Part, Reader, Shape, Source, Tokens, Tool, USER_SHELL,

@@ -8,12 +8,12 @@
 
 use super::changes::{Result, changes};
 use super::{Message, blocks, is_interruption, odd_results, others, tokens};
-use crate::format::added::{is_added, own_words_in};
 use crate::format::part::{self, text};
 use crate::format::recent::{Recent, RecentSet};
 use crate::format::turns::Turns;
 use crate::format::value::{
-    count, cut, is_text, is_true, number, objects, short, spoken, stage_beside,
+    count, cut, is_added, is_text, is_true, number, objects, own_words_in, short, spoken,
+    stage_beside,
 };
 use crate::format::{Answer, Draft, EventDraft, Part, Reader, Shape, Source, Tokens, Tool};
 use crate::model::json::walk;
