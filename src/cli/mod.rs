@@ -100,6 +100,7 @@ enum Command {
 /// # Errors
 /// Returns the command's error. A closed pipe isn't an error, since the reader has seen enough.
 pub fn run(args: Args, look: &Look, out: &mut dyn Write) -> Result<u8> {
+    sessions::name_databases();
     let done = match args.command {
         Command::Serve(args) => serve::run(&args, out).map_err(Failure::from),
         Command::List(args) => list::run(args, look, out),

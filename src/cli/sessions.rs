@@ -3,10 +3,11 @@
 
 use std::collections::HashSet;
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::config::home;
 use crate::live::Elsewhere;
+use crate::trace::name_stores;
 
 /// The tool, the variable for its directory, that directory in the home, and where it contains the
 /// sessions. Without a directory in the home, only the variable names it.
@@ -26,7 +27,7 @@ const TOOLS: [(&str, &str, &str, &str); 18] = [
         "session-state",
     ),
     ("Kimi Code", "KIMI_CODE_HOME", ".kimi-code", "sessions"),
-    ("Mistral Vibe", "VIBE_HOME", ".vibe", "logs/session/unified"),
+    ("Mistral Vibe", "VIBE_HOME", ".vibe", "logs/session"),
     ("Cline", "CLINE_DIR", ".cline", "data/sessions"),
     ("Cline", "CLINE_DATA_DIR", "", "sessions"),
     ("Continue", "CONTINUE_GLOBAL_DIR", ".continue", "sessions"),
@@ -63,6 +64,17 @@ const STORES: [(&str, &str, &str, &str); 5] = [
 ];
 /// The variables for the path of a database. A relative path is in the directory of the default one.
 const DATABASES: [(&str, &str); 2] = [("OpenCode", "OPENCODE_DB"), ("Kilo", "KILO_DB")];
+
+/// Has databases recognized whose names are in the environment, whatever these are.
+pub(super) fn name_databases() {
+    let of = |(tool, variable): (&str, &str)| {
+        let path = PathBuf::from(std::env::var_os(variable)?);
+        let name = path.file_name()?.to_str()?.to_owned();
+        let (.., own) = STORES.into_iter().find(|(known, ..)| *known == tool)?;
+        Some((name, Path::new(own).file_stem()?.to_str()?))
+    };
+    name_stores(DATABASES.into_iter().filter_map(of).collect());
+}
 
 /// Returns the directories and databases that exist.
 pub(super) fn places() -> Vec<Elsewhere> {
@@ -103,8 +115,6 @@ fn among(var: impl Fn(&str) -> Option<OsString>) -> Vec<Elsewhere> {
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
     use super::*;
 
     #[test]

@@ -9,7 +9,8 @@ use super::conversation::Conversation;
 use super::ends::{End, ends};
 use super::part::{self, quoted, text};
 use super::value::{
-    count, cut, filled, hunks, int, listed, member, micros, millis, short, spoken, unpacked,
+    count, cut, filled, hunks, int, listed, member, micros, millis, own_words_in, short,
+    stage_beside, unpacked,
 };
 use super::watch::begun;
 use super::{Answer, CallDraft, Draft, EventDraft, Part, Reader, Shape, Source, Tokens, Tool};
@@ -31,6 +32,7 @@ pub(super) static THREAD: Tool = Tool {
         no_end_reason: "Amp's thread doesn't record how its last reply ended",
         is_session: true,
         resume: "amp threads continue",
+        names_copied: true,
         assemble: Some(assembled),
         ..Format::UNKNOWN
     },
@@ -102,6 +104,7 @@ impl Reader for Thread {
             4 => draft.run().project = project(record.text),
             _ => {
                 for related in walk::items(record.text).map(Related::of) {
+                    draft.run().names_others |= filled(related.thread).is_some();
                     let is_child = related.role == Some("\"child\"");
                     if is_child && related.kind == Some("\"handoff\"") {
                         draft.run().continues = short(related.thread);
@@ -154,11 +157,12 @@ impl Thread {
                 let part = part_of(record);
                 let n = self.conversation.step_of(&part);
                 self.end = None;
-                draft.results(n.as_slice(), mark, part);
+                let stage = stage_beside(&own_words_in(message.content), mark.stage);
+                draft.results(n.as_slice(), mark.stage(stage), part);
             }
             "user" => {
                 self.end = None;
-                let words = spoken(message.content);
+                let words = own_words_in(message.content);
                 self.conversation.prompt(&words, &mark, draft);
             }
             _ => {

@@ -7,12 +7,15 @@
 //! are between those of the main agent. When the program exits, it records that, but not why the
 //! last turn ended: the records before show it. This reader is based on version 1.0.102.
 
+use std::collections::HashMap;
+
 use super::ends::{End, ends};
 use super::part::{self, is_at_limit, is_refusal, quoted, text};
 use super::recent::{Recent, RecentSet};
 use super::turns::Turns;
 use super::value::{
-    above_zero, aside, below, count, cut, filled, hunks, int, is_text, member, objects, short,
+    above_zero, aside, below, count, cut, filled, hunks, int, is_text, member, micros, objects,
+    short,
 };
 use super::{Answer, CallDraft, Draft, EventDraft, Part, Reader, Shape, Source, Tokens, Tool};
 use crate::model::json::walk;
@@ -74,8 +77,9 @@ const ENDS: &[End] = ends! {
     "query" | "auth*" | "*rate_limit*" | "model*" => Failed, "API error";
 };
 
-/// The kind of a record that starts a sub-agent.
+/// The kinds of records that start a sub-agent, and that start a call.
 const STARTED: Option<&str> = Some("\"subagent.started\"");
+const CALLED: Option<&str> = Some("\"tool.execution_start\"");
 
 /// The tools that only ask the user.
 const QUESTIONS: &[&str] = &["ask_user"];
@@ -143,6 +147,8 @@ struct Session {
     /// The step of each request, and whether a record of the step names its agent.
     by_request: Recent<Box<str>, (usize, bool)>,
     by_call: Recent<Box<str>, usize>,
+    /// The event that starts each call, and its time in microseconds.
+    started: Recent<Box<str>, (usize, Option<i64>)>,
     children: RecentSet<Box<str>>,
     /// The event that names each sub-agent, and the name.
     names: Recent<Box<str>, (usize, String)>,
@@ -197,6 +203,10 @@ impl Reader for Session {
                 self.ends.begin(self.steps, end, answer, None);
                 (self.end, self.is_open) = (None, true);
                 (self.is_closed, self.is_hollow) = (false, false);
+                // The stream of a program that was killed doesn't name its session, but it has the
+                // same records.
+                let run = draft.run();
+                run.shared_id = run.shared_id.take().or_else(|| short(line.id));
                 draft.prompt(text(data.content).as_deref(), &mark);
                 self.turns += 1;
             }
@@ -220,6 +230,11 @@ impl Reader for Session {
             }
             "session.usage_record" | "assistant.message" => {
                 self.reply(&line, &lane, mark, record.text, draft);
+            }
+            "tool.execution_start" => {
+                let at = draft.event(mark);
+                let started = filled(data.call).map(|id| (id.into(), (at, ts)));
+                self.started.extend(started);
             }
             "tool.execution_complete" => self.result(&line, mark, draft),
             "subagent.started" => {
@@ -377,13 +392,16 @@ impl Session {
         let id = text(data.call).unwrap_or_default();
         let n = self.by_call.remove(&*id);
         let project = self.project.as_ref();
-        let part = result_of(&data, project.map(|(_, project)| &**project));
+        let start = self.started.remove(&*id);
+        let ms = took(start.and_then(|(_, ts)| ts), mark.ts);
+        let part = result_of(&data, project.map(|(_, project)| &**project), ms);
+        let start = start.map(|(at, _)| at).filter(|_| ms.is_some());
         let header = project
             .map(|(at, _)| *at)
             .filter(|_| !part.changes.is_empty());
         draft.results(n.as_slice(), mark, part);
-        if let Some((n, header)) = n.zip(header) {
-            draft.refer(n, header);
+        for event in start.into_iter().chain(header) {
+            n.into_iter().for_each(|n| draft.refer(n, event));
         }
     }
 
@@ -493,12 +511,24 @@ fn assembled(n: usize, records: &[String]) -> String {
     let is_named = records
         .iter()
         .any(|record| Line::of(record).kind == STARTED);
+    let lines = records.iter().map(|record| Line::of(record));
+    let started = lines.filter(|line| line.kind == CALLED);
+    let started =
+        started.filter_map(|line| Some((text(line.data().call)?, micros(line.timestamp))));
+    let started: HashMap<String, Option<i64>> = started.collect();
     part::line(
         n,
         records.iter().map(|record| {
             let line = Line::of(record);
             match line.kind {
-                Some("\"tool.execution_complete\"") => result_of(&line.data(), project.as_deref()),
+                Some("\"tool.execution_complete\"") => {
+                    let data = line.data();
+                    let id = text(data.call).unwrap_or_default();
+                    let start = started.get(&id).copied().flatten();
+                    let ms = took(start, micros(line.timestamp));
+                    result_of(&data, project.as_deref(), ms)
+                }
+                CALLED => Part::default(),
                 STARTED => Part {
                     agent: name_of(&line.data()),
                     ..Part::default()
@@ -540,8 +570,14 @@ fn reply_of(record: &str, is_named: bool) -> Part {
     }
 }
 
-/// Returns the part of a step that the record of a result contains.
-fn result_of(data: &Data<'_>, project: Option<&str>) -> Part {
+/// Returns the time between the start and the end of a call in milliseconds.
+fn took(start: Option<i64>, end: Option<i64>) -> Option<f64> {
+    let micros = end?.checked_sub(start?)?;
+    (micros >= 0).then(|| micros as f64 / 1e3)
+}
+
+/// Returns the part of a step that the record of a result contains. `ms` is how long the call took.
+fn result_of(data: &Data<'_>, project: Option<&str>, ms: Option<f64>) -> Part {
     let exit = data.shell.and_then(|shell| int(member(shell, "exitCode")));
     let of_result = |key: &str| filled(data.result.and_then(|result| member(result, key)));
     let said = of_result("content");
@@ -595,7 +631,7 @@ fn result_of(data: &Data<'_>, project: Option<&str>) -> Part {
             .filter(|_| !bad)
             .map_or_else(|| "null".to_owned(), |said| quoted(&said)),
         exit,
-        ms: None,
+        ms,
     });
     part
 }

@@ -10,7 +10,8 @@ use super::ends::{End, ends};
 use super::lines::stem;
 use super::part::{self, text};
 use super::value::{
-    count, filled, is_text, is_true, listed, member, objects, short, spoken, unpacked,
+    count, filled, is_text, is_true, listed, member, objects, own_words_in, short, spoken,
+    stage_beside, unpacked,
 };
 use super::{Answer, CallDraft, Draft, EventDraft, Part, Reader, Shape, Source, Tool};
 use crate::model::step::{NO_WORDS, Usage};
@@ -55,16 +56,6 @@ const ENDS: &[End] = ends! {
 
 /// The title of a session that has none yet.
 const UNTITLED: &str = "New Session";
-
-/// The tag around a text that the program adds to a prompt. Claude Code has the same.
-const REMINDER: [&str; 2] = ["<system-reminder>", "</system-reminder>"];
-
-/// Returns whether a text is one that the program adds to a prompt.
-pub(crate) fn is_reminder(text: &str) -> bool {
-    let [start, end] = REMINDER;
-    let text = text.trim();
-    text.starts_with(start) && text.ends_with(end)
-}
 
 fields! {
     struct Line {
@@ -201,20 +192,16 @@ impl Session {
         }
         self.is_replied = false;
         self.end = None;
+        let words = own_words_in(message.content);
         if blocks(message.content).any(|block| block.kind == Some("\"tool_result\"")) {
             let part = part_of(record);
             let n = self.conversation.step_of(&part);
-            return draft.results(n.as_slice(), mark, part);
+            let stage = stage_beside(&words, mark.stage);
+            return draft.results(n.as_slice(), mark.stage(stage), part);
         }
-        let words = match text(message.content) {
-            Some(words) => words,
-            None => {
-                let texts = blocks(message.content).filter_map(|block| filled(block.text));
-                let said = texts.filter(|words| !is_reminder(words));
-                said.collect::<Vec<_>>().join("\n")
-            }
-        };
-        if words.is_empty() {
+        // A prompt may be a picture without words.
+        let has_other = blocks(message.content).any(|block| block.kind != Some("\"text\""));
+        if words.is_empty() && !has_other {
             draft.event(mark.stage("note"));
         } else {
             self.conversation.prompt(&words, &mark, draft);

@@ -2,6 +2,7 @@
 //! sees a torn line.
 
 use std::borrow::Cow;
+use std::sync::OnceLock;
 
 use super::Values;
 use crate::model::json::{Json, walk};
@@ -65,8 +66,24 @@ const STORES: [(&str, bool); 5] = [
 #[cfg(feature = "board")]
 pub(crate) const SQLITE: &[u8] = b"SQLite format 3\0";
 
+/// The names of databases that the user's environment gives to a program, with that program's own. The
+/// schema of a database may be in its log, so only the name says whose it is.
+static NAMED_STORES: OnceLock<Vec<(String, &'static str)>> = OnceLock::new();
+
+/// Sets the names that the user's environment gives to databases, each with the name of the program's
+/// own without its ending. Only the first call counts.
+#[cfg(feature = "board")]
+pub(crate) fn name_stores(names: Vec<(String, &'static str)>) {
+    let _ = NAMED_STORES.set(names);
+}
+
 /// Returns which of the [`STORES`] a file of this name may be.
 fn store(name: &str) -> Option<&'static str> {
+    let named = NAMED_STORES.get().into_iter().flatten();
+    let mut named = named.filter(|(known, _)| known == name);
+    if let Some((_, store)) = named.next() {
+        return Some(store);
+    }
     let stem = name
         .strip_suffix(".db")
         .filter(|_| cfg!(feature = "board"))?;

@@ -53,6 +53,7 @@ macro_rules! fields {
     (@key $field:ident $key:literal) => { $key };
 }
 
+mod added;
 mod aider;
 mod amp;
 mod atif;
@@ -100,17 +101,18 @@ mod tree;
 mod turns;
 mod value;
 mod vibe;
+mod vibe2;
 mod watch;
 
 #[cfg(test)]
 pub(crate) use qitos::event_kind;
 
-pub use draft::{Draft, EventDraft, Open, RecordPlace};
 #[cfg(feature = "board")]
-pub(crate) use droid::is_reminder;
+pub(crate) use added::own_words;
+pub use draft::{Draft, EventDraft, Open, RecordPlace};
 pub use lines::{HEAD_BYTES, is_record, may_be_trace};
 #[cfg(feature = "board")]
-pub(crate) use lines::{SQLITE, store_of_log};
+pub(crate) use lines::{SQLITE, name_stores, store_of_log};
 pub(crate) use lines::{before_compression, is_lines};
 pub use origin::{
     EMPTY, Origin, UNKNOWN, hidden_sessions, is_hidden_folder, is_hidden_trace, origin,

@@ -261,6 +261,8 @@ struct Session {
     is_shell: bool,
     /// The end of the last turn, if it's over.
     end: Option<Ended>,
+    /// Whether the files of its messages can't be found.
+    is_missing: bool,
     /// Whether the newest message is a reply that isn't complete.
     is_begun: bool,
     /// When a part of the newest reply was last changed.
@@ -283,6 +285,7 @@ impl Session {
             children: RecentSet::default(),
             is_shell: false,
             end: None,
+            is_missing: false,
             is_begun: false,
             active: None,
             cost: 0.0,
@@ -303,16 +306,24 @@ impl Reader for Session {
                 self.children.extend(ids.map(Box::from));
             }
             2 => self.message(record.text, draft),
-            4 => draft.issue(IssueKind::Missing, MISSING),
+            4 => {
+                draft.issue(IssueKind::Missing, MISSING);
+                self.is_missing = true;
+            }
             _ => draft.issue(IssueKind::TooLong, MORE_ROWS),
         }
     }
 
     fn look(&mut self, draft: &mut Draft<'_>) {
         let end = self.end.clone().filter(|_| !self.is_begun);
+        let is_known = end.is_some();
+        let (outcome, certainty) = (Outcome::Unknown, Certainty::Unknown);
+        let missing =
+            || Ended::new("", "Its messages are missing", outcome, certainty).note(MISSING);
+        let end = end.or_else(|| self.is_missing.then(missing));
         let at = draft.latest();
         let run = draft.run();
-        run.awaits_user = end.is_some() && !self.is_child;
+        run.awaits_user = is_known && !self.is_child;
         run.updated_at = match end {
             Some(_) => at,
             None => self.active,

@@ -74,7 +74,11 @@ pub fn origin(name: &str, head: &[u8]) -> Origin {
         };
         return Origin::Skipped(format!("unsupported format (looks like {article} {tool})").into());
     }
-    match file.is_some() || is_lines(name) || has_ending(name, &[".traj", ".eval"]) {
+    let is_named = file.is_some() || is_lines(name) || has_ending(name, &[".traj", ".eval"]);
+    // The names of OpenCode's sessions and of Amp's threads distinguish them from other documents.
+    let is_document = ["ses_", "T-"].iter().any(|start| name.starts_with(start));
+    let is_named_empty = is_document && name.ends_with(".json") && head.is_empty();
+    match is_named || is_named_empty {
         true if head.trim_ascii().is_empty() => Origin::Skipped(EMPTY.into()),
         true => Origin::Skipped(UNKNOWN.into()),
         false => Origin::Other,

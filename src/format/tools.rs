@@ -5,7 +5,7 @@ use std::ffi::OsStr;
 use super::{
     Shape, Tool, aider, amp, atif, claude, cline, codex, continue_cli, copilot, droid, gemini,
     gptme, harbor, inspect, kimi, lines, mini_swe_agent, openhands, otlp, pi, qwen, swe_agent,
-    tau2, vibe,
+    tau2, vibe, vibe2,
 };
 
 #[cfg(feature = "board")]
@@ -28,6 +28,7 @@ static TOOLS: &[&Tool] = &[
     &copilot::STREAM,
     &kimi::SESSION,
     &vibe::SESSION,
+    &vibe2::SESSION,
     &cline::SESSION,
     &continue_cli::SESSION,
     &gptme::SESSION,
@@ -156,6 +157,7 @@ impl Tool {
     pub fn companion(&self, name: &OsStr) -> Option<Companion> {
         let (name, is_above) = match self.format {
             format if format == vibe::SESSION.format => (vibe::META.to_owned(), true),
+            format if format == vibe2::SESSION.format => (vibe::META.to_owned(), false),
             format if format == cline::SESSION.format => (cline::manifest(name.to_str()?)?, false),
             format if format == droid::SESSION.format => (droid::settings(name.to_str()?)?, false),
             _ => return None,

@@ -1,6 +1,8 @@
 //! Reads values from the JSON text of members. Never fails: a value of an unexpected type counts as
 //! absent.
 
+use std::borrow::Cow;
+
 use crate::model::json::{Json, walk};
 use crate::model::loose::Scalar;
 use crate::model::names::capped;
@@ -9,6 +11,7 @@ use crate::model::stated::Source;
 use crate::model::time::parse_ts;
 use crate::model::{Bound, Certainty, Ended, Fact, Op, Outcome, Statement, ToolLimit};
 
+use super::added::own_words;
 use super::part::{quoted, text};
 
 /// Prompts and answers are kept up to this many bytes.
@@ -28,7 +31,7 @@ pub(super) const USER_TEXT: &str = "user_text";
 /// Returns the stage of a record with tool results: [`USER_TEXT`] if it also contains text by the
 /// user, otherwise `stage`. Text in tags is written by programs.
 pub(super) fn stage_beside<'a>(words: &str, stage: &'a str) -> &'a str {
-    let words = words.trim_start();
+    let words = own_words(words).trim_start();
     if words.is_empty() || words.starts_with('<') {
         stage
     } else {
@@ -136,6 +139,45 @@ pub(super) fn spoken(content: Option<&str>) -> String {
             .collect();
         texts.join("\n")
     })
+}
+
+/// Returns the words of the user in a message, whose content is a text or a list of blocks, some of
+/// which have a `text`. Joins them by newlines. The result is empty if programs wrote all of them.
+pub(super) fn own_words_in(content: Option<&str>) -> String {
+    if let Some(words) = text(content) {
+        return own_words(&words).to_owned();
+    }
+    let texts = listed(content).filter_map(|block| text(member(block, "text")));
+    let own = texts.filter_map(|text| {
+        let words = own_words(&text);
+        (!words.is_empty() || text.is_empty()).then(|| words.to_owned())
+    });
+    own.collect::<Vec<_>>().join("\n")
+}
+
+/// Returns whether programs wrote all texts of a message, and nothing else is in it.
+pub(super) fn is_added(content: Option<&str>) -> bool {
+    let is_text = |block: &str| text(member(block, "type")).is_some_and(|kind| kind == "text");
+    !spoken(content).trim().is_empty()
+        && own_words_in(content).is_empty()
+        && listed(content).all(is_text)
+}
+
+/// Returns the message in an error of a model's provider: `500 {"error":{"message":"Overloaded"}}` is
+/// `500 Overloaded`. An error of another form stays as it is.
+pub(super) fn provider_error(error: &str) -> Cow<'_, str> {
+    let parts = error.find('{').and_then(|at| error.split_at_checked(at));
+    let message = parts.and_then(|(status, body)| {
+        let body = Json::is_json(body).then(|| body.trim())?;
+        let error = member(body, "error");
+        let inside = error.filter(|error| error.starts_with('{'));
+        let message = inside.and_then(|error| filled(member(error, "message")));
+        let message = message
+            .or_else(|| filled(error))
+            .or_else(|| filled(member(body, "message")))?;
+        Some(Cow::Owned(format!("{status}{message}")))
+    });
+    message.unwrap_or(Cow::Borrowed(error))
 }
 
 /// Returns the value of a string that contains JSON, or any other text as a JSON string.
@@ -280,4 +322,45 @@ pub(super) fn exported_end(
         is_sentence: !verdict.is_empty(),
         ..end.detail(cut(verdict))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_of_a_provider_is_its_message() {
+        for (error, words) in [
+            (
+                r#"500 {"type":"error","error":{"type":"api_error","message":"Internal"},"id":1}"#,
+                "500 Internal",
+            ),
+            (r#"{"error":"no credit"}"#, "no credit"),
+            (r#"429: {"message":"slow down","code":7}"#, "429: slow down"),
+            (r#"500 {"error":{"code":7}}"#, r#"500 {"error":{"code":7}}"#),
+            (r#"bad {"message":"x"} here"#, r#"bad {"message":"x"} here"#),
+            ("Connection error.", "Connection error."),
+            ("", ""),
+        ] {
+            assert_eq!(provider_error(error), words);
+        }
+    }
+
+    #[test]
+    fn a_block_of_a_program_is_not_the_users() {
+        let content = r#"[{"type":"text","text":"<system-reminder>a</system-reminder>\n"},
+            {"type":"text","text":"Fix it."},{"type":"image"},7,
+            {"type":"text","text":"<ide_selection>b</ide_selection>"},{"type":"text","text":"Now."}]"#;
+        assert_eq!(own_words_in(Some(content)), "Fix it.\nNow.");
+        assert_eq!(own_words_in(Some(r#""Fix it.""#)), "Fix it.");
+        assert_eq!(own_words_in(Some("{}")), "");
+        assert_eq!(own_words_in(None), "");
+        let reminder = r#"{"type":"text","text":"<system-reminder>a</system-reminder>"}"#;
+        assert!(is_added(Some(&format!("[{reminder}]"))));
+        assert!(!is_added(Some(&format!(
+            r#"[{reminder},{{"type":"image"}}]"#
+        ))));
+        assert!(!is_added(Some(content)));
+        assert!(!is_added(Some(r#""""#)));
+    }
 }

@@ -44,6 +44,8 @@ pub struct Format {
     pub has_exchange: bool,
     /// Whether its tools are shell commands, so that the command of a call begins with the tool's name.
     pub has_command_tools: bool,
+    /// Whether a run shares records with another one only if it names one, even if both begin alike.
+    pub names_copied: bool,
     /// Assembles the line of step `n` from its records, or `None` if each step has its own line.
     pub assemble: Option<fn(usize, &[String]) -> String>,
 }
@@ -106,6 +108,7 @@ impl Format {
         is_in_order: false,
         has_reply_steps: true,
         has_exchange: false,
+        names_copied: false,
         has_command_tools: false,
         assemble: None,
     };

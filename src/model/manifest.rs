@@ -157,6 +157,10 @@ pub struct Manifest {
     pub tokens_summed: Option<u64>,
     /// The sum of cached tokens, if each step records them.
     pub cached_summed: Option<u64>,
+    /// Whether the run's records name another run of the same program.
+    pub names_others: bool,
+    /// Another id than the run's, by which files with records of the same session find each other.
+    pub shared_id: Option<Box<str>>,
     /// The run that this one continues. Both are segments of one thread, in separate files.
     pub continues: Option<Box<str>>,
     /// The model's context window in tokens, if recorded. Of several, the last.

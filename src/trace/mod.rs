@@ -53,6 +53,8 @@ mod unpacked;
 mod whole;
 mod write;
 
+#[cfg(feature = "board")]
+pub(crate) use crate::format::name_stores;
 pub use beside::BesideRecords;
 pub use blocks::{Block, Blocks};
 pub use dir::RunDir;

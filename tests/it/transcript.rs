@@ -468,3 +468,105 @@ fn the_lines_around_a_found_text_are_shown() {
         assert!(!shown.contains("row 200\n"), "{query}: {shown}");
     }
 }
+
+/// Claude Code adds reminders to the user's messages, and its extensions for editors add what is open
+/// there. A notice of a task in the background is no prompt either.
+#[test]
+fn what_a_program_adds_to_a_prompt_is_not_shown_as_the_users() {
+    let added = |words: &str| json!({"type": "text", "text": format!("<system-reminder>\n{words}\n</system-reminder>\n")});
+    let open = "<ide_opened_file>The user opened a.rs.</ide_opened_file>";
+    let call = json!({"id": "m5", "role": "assistant", "model": "model-a", "stop_reason": "tool_use",
+        "content": [{"type": "tool_use", "id": "t1", "name": "Read", "input": {"file_path": "a.rs"}}],
+        "usage": {"input_tokens": 10, "output_tokens": 5}});
+    let text = lines(&[
+        user(1, &json!([added("first added")])),
+        user(
+            2,
+            &json!([added("second added"), {"type": "text", "text": open}, {"type": "text", "text": "Fix it."}]),
+        ),
+        reply(3, "model-a", 100),
+        user(
+            4,
+            &json!("<system-reminder>third added</system-reminder>\nAnd test it."),
+        ),
+        claude(5, "assistant", &call),
+        user(
+            6,
+            &json!([{"type": "tool_result", "tool_use_id": "t1", "content": "x"}, added("fourth added"),
+            {"type": "text", "text": "Be quick."}]),
+        ),
+        user(
+            7,
+            &json!("<task-notification>\n<status>completed</status>\n</task-notification>"),
+        ),
+        reply(8, "model-a", 120),
+    ]);
+    let (_dir, board, page) = page("s.jsonl", &text, "?tab=transcript");
+    let run = &board.json("/api/runs")["runs"][0];
+    assert_eq!(
+        (&run["task"], &run["turns"]),
+        (&"Fix it.".into(), &2.into()),
+        "{run}"
+    );
+    let (_, page) = page.split_once("id=\"transcript\"").unwrap();
+    for words in ["Fix it.", "And test it.", "Be quick."] {
+        assert!(page.contains(words), "{words}: {page}");
+    }
+    for words in ["added", "opened", "task-notification"] {
+        assert!(!page.contains(words), "{words}: {page}");
+    }
+    let key = segment(run["key"].as_str().unwrap());
+    let markdown = board.get(&format!("/runs/{key}/transcript.md"));
+    assert!(!markdown.text().contains("added"), "{}", markdown.text());
+}
+
+/// The user may write while a tool runs. The words are then next to its result.
+#[test]
+fn words_next_to_a_tool_result_are_the_users() {
+    let droid = |n: u64, role: &str, content: Value| {
+        json!({"type": "message", "id": format!("m{n}"), "timestamp": format!("2026-01-02T03:04:{n:02}Z"),
+            "message": {"role": role, "content": content}})
+    };
+    let says = |words: &str| json!({"type": "text", "text": words});
+    let session = lines(&[
+        json!({"type": "session_start", "id": "s1", "title": "New Session", "cwd": "/p"}),
+        droid(1, "user", json!([says("Build it.")])),
+        droid(
+            2,
+            "assistant",
+            json!([{"type": "tool_use", "id": "t1", "name": "Execute", "input": {}}]),
+        ),
+        droid(
+            3,
+            "user",
+            json!([{"type": "tool_result", "tool_use_id": "t1", "content": "ok"},
+            says("<system-reminder>added</system-reminder>"), says("Stop after that.")]),
+        ),
+        droid(4, "assistant", json!([says("It is built.")])),
+    ]);
+    let message = |role: &str, content: Value| json!({"role": role, "content": content});
+    let result = json!({"type": "tool_result", "toolUseID": "t1", "run": {"status": "done", "result": "ok"}});
+    let thread = json!({"v": 1, "id": "T-1", "created": 1, "messages": [
+        message("user", json!([says("Build it.")])),
+        message("assistant", json!([{"type": "tool_use", "id": "t1", "name": "Bash", "input": {}}])),
+        message("user", json!([result, says("Stop after that.")])),
+        message("assistant", json!([says("It is built.")])),
+    ]});
+    for (name, text) in [("s1.jsonl", session), ("T-1.json", thread.to_string())] {
+        let (_dir, board, page) = page(name, &text, "?tab=transcript");
+        let run = &board.json("/api/runs")["runs"][0];
+        assert_eq!(
+            (&run["steps"], &run["turns"]),
+            (&2.into(), &1.into()),
+            "{run}"
+        );
+        let (_, page) = page.split_once("id=\"transcript\"").unwrap();
+        let place = |words: &str| {
+            page.find(words)
+                .unwrap_or_else(|| panic!("{name}: {words}: {page}"))
+        };
+        assert!(place("Build it.") < place("Stop after that."), "{name}");
+        assert!(place("Stop after that.") < place("It is built."), "{name}");
+        assert!(!page.contains("added"), "{name}");
+    }
+}

@@ -37,9 +37,9 @@ pub fn marks(index: &Index) -> Arc<[Mark]> {
 }
 
 /// Hashes that runs with the same records may share: of the first step, of the session id and start
-/// time, of the session id, and of the parent's session id. The last two relate a child to its
-/// parent.
-pub type Keys = [Option<u64>; 4];
+/// time, of the session id, of the parent's session id, and of another id that files of one session
+/// share. The third and the fourth relate a child to its parent.
+pub type Keys = [Option<u64>; 5];
 
 /// Returns the keys of a run.
 pub fn keys(run: &Summary) -> Keys {
@@ -48,7 +48,14 @@ pub fn keys(run: &Summary) -> Keys {
         run.run_id.as_deref().map(session),
         run.parent.as_deref().map(session),
     );
-    [run.fingerprint.first, run.fingerprint.run, own, parent]
+    let shared = run.shared_id.as_deref().map(session);
+    [
+        run.fingerprint.first,
+        run.fingerprint.run,
+        own,
+        parent,
+        shared,
+    ]
 }
 
 /// Groups the runs that may hold the same records. Returns the positions of the runs in each group.
@@ -97,9 +104,9 @@ pub fn alike(runs: impl Iterator<Item = Keys>) -> Vec<Vec<usize>> {
 pub fn relate(runs: &[Arc<Summary>], marks: &mut dyn FnMut(usize) -> Arc<[Mark]>) -> Vec<Relation> {
     let mut sessions_of: HashMap<&str, Vec<usize>> = HashMap::new();
     for (at, run) in runs.iter().enumerate().filter(|(_, run)| run.is_session) {
-        run.run_id
-            .as_deref()
-            .into_iter()
+        let ids = [run.run_id.as_deref(), run.shared_id.as_deref()];
+        ids.into_iter()
+            .flatten()
             .for_each(|id| sessions_of.entry(id).or_default().push(at));
     }
     let counts_as = (0..runs.len()).collect();
@@ -200,7 +207,7 @@ struct Group<'a, 'm> {
     runs: &'a [Arc<Summary>],
     marks: &'m mut dyn FnMut(usize) -> Arc<[Mark]>,
     known: HashMap<usize, Arc<[Mark]>>,
-    /// The session files by session id.
+    /// The session files by session id, and by other ids that files of a session share.
     sessions_of: HashMap<&'a str, Vec<usize>>,
     /// The run that counts in place of each run; itself if it counts.
     counts_as: Vec<usize>,
@@ -221,8 +228,17 @@ impl<'a> Group<'a, '_> {
         self.print(at).steps as usize
     }
 
-    fn id(&self, at: usize) -> Option<&'a str> {
-        self.runs.get(at)?.run_id.as_deref()
+    /// Returns the sessions whose records a run may hold too, by its id or by another one.
+    fn sessions(&self, at: usize) -> &[usize] {
+        let Some(run) = self.runs.get(at) else {
+            return &[];
+        };
+        let ids = [run.run_id.as_deref(), run.shared_id.as_deref()];
+        let mut found = ids
+            .into_iter()
+            .flatten()
+            .filter_map(|id| self.sessions_of.get(id));
+        found.next().map(Vec::as_slice).unwrap_or_default()
     }
 
     /// Returns whether the run is captured output of a program whose session is in the group.
@@ -231,8 +247,7 @@ impl<'a> Group<'a, '_> {
         let run = self
             .run(at)
             .filter(|run| !run.is_session && run.last_score.is_none());
-        run.and_then(|run| run.run_id.as_deref())
-            .is_some_and(|id| self.sessions_of.contains_key(id))
+        run.is_some() && !self.sessions(at).is_empty()
     }
 
     fn counted(&self, mut at: usize) -> usize {
@@ -451,14 +466,10 @@ impl<'a> Group<'a, '_> {
             .filter(|at| self.is_stream(*at))
             .collect();
         for at in streams {
-            let sessions = self
-                .id(at)
-                .and_then(|id| self.sessions_of.get(id))
-                .cloned()
-                .unwrap_or_default();
-            let sessions: Vec<usize> = sessions
-                .into_iter()
-                .map(|session| self.counted(session))
+            let sessions: Vec<usize> = self
+                .sessions(at)
+                .iter()
+                .map(|session| self.counted(*session))
                 .collect();
             let keys = sessions
                 .iter()

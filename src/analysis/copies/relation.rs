@@ -45,7 +45,9 @@ impl Fingerprint {
         let is_timed = index.format().is_one_file();
         // Only programs whose sessions people resume begin a file with the records of an earlier
         // one. Evaluation runs may begin with the same call at the same recorded time.
-        let is_session = is_timed && index.format().is_session;
+        let is_linked =
+            !index.format().names_copied || manifest.is_some_and(|manifest| manifest.names_others);
+        let is_session = is_timed && index.format().is_session && is_linked;
         let first = index
             .identity_of(0)
             .filter(|_| is_session)

@@ -177,6 +177,8 @@ pub struct RareFacts {
     pub recorded_tags: ThinVec<String>,
     /// The run that started this one, or from which it was forked.
     pub parent: Option<Box<str>>,
+    /// Another id than the run's, by which files with records of the same session find each other.
+    pub shared_id: Option<Box<str>>,
     /// The run whose thread this one continues in a separate file.
     pub continues: Option<Box<str>>,
     /// The fork point: how many steps at the start are the parent's.
@@ -1380,6 +1382,7 @@ pub fn summary(
             .map(|tag| tag.to_string())
             .collect(),
         branched_after: manifest.and_then(|manifest| manifest.branched_after),
+        shared_id: manifest.and_then(|manifest| manifest.shared_id.clone()),
         continues: manifest.and_then(|manifest| manifest.continues.clone()),
         parent: manifest.and_then(|manifest| manifest.parent.clone()),
         project: text(manifest.and_then(|manifest| manifest.project.as_ref())),

@@ -17,7 +17,8 @@ use super::part::{self, quoted, text};
 use super::recent::{Recent, RecentSet};
 use super::turns::Turns;
 use super::value::{
-    count, cut, filled, is_text, is_true, micros, number, objects, short, spoken, stage_beside,
+    count, cut, filled, is_added, is_text, is_true, micros, number, objects, own_words_in, short,
+    spoken, stage_beside,
 };
 use super::{
     Answer, CallDraft, Draft, EventDraft, Part, Reader, Shape, Source, Tokens, Tool, USER_SHELL,
@@ -69,6 +70,8 @@ const INLINE: &str = "sidechain";
 /// The start of the text that the program writes above user commands that the model shouldn't reply
 /// to.
 const CAVEAT: &str = "Caveat:";
+/// The start of the text that the program writes when a task in the background ended.
+const NOTICE: &str = "<task-notification>";
 
 /// Returns whether the line belongs to a sub-agent without a separate file. In a sub-agent's own
 /// file, all lines are marked as its own.
@@ -434,7 +437,7 @@ impl Session {
                 None => lost += 1,
             }
         }
-        let words = spoken(message.content);
+        let words = own_words_in(message.content);
         if !steps.is_empty() || lost > 0 {
             let part = part_of(line, message);
             let failed = part.has_failed();
@@ -512,8 +515,10 @@ impl Session {
         // A custom command acts as a prompt. The program writes the prompt's text in the next line.
         let is_expanded =
             self.has_command && is_true(line.meta) && !is_command && !words.starts_with(CAVEAT);
-        self.has_command = words.starts_with("<command-");
-        if !is_expanded && (is_true(line.meta) || is_true(line.summary) || is_command) {
+        let is_added = is_added(message.content);
+        self.has_command = words.starts_with("<command-") || is_added && self.has_command;
+        let is_note = is_true(line.meta) || is_true(line.summary) || is_command;
+        if !is_expanded && is_note || is_added {
             let stage = if is_true(line.summary) {
                 "summary"
             } else if UserShell::is_in(&words) {
@@ -531,9 +536,14 @@ impl Session {
         let (end, answer) = self.settled(draft);
         self.ends
             .begin(self.last.map_or(0, |last| last + 1), end, answer, None);
-        draft.prompt(Some(&words), &mark);
+        // The program begins a turn too, to report that a task in the background ended.
+        if words.starts_with(NOTICE) {
+            draft.event(mark.stage("queued_notice"));
+        } else {
+            draft.prompt(Some(&words), &mark);
+            self.turns += 1;
+        }
         self.newest.drain().for_each(|(_, n)| draft.close(n));
-        self.turns += 1;
         // The program records the budget again in each turn.
         (self.end, self.finish, self.due, self.budget) = (None, None, true, None);
     }

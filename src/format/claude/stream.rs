@@ -12,7 +12,8 @@ use crate::format::part::{self, text};
 use crate::format::recent::{Recent, RecentSet};
 use crate::format::turns::Turns;
 use crate::format::value::{
-    count, cut, is_text, is_true, number, objects, short, spoken, stage_beside,
+    count, cut, is_added, is_text, is_true, number, objects, own_words_in, short, spoken,
+    stage_beside,
 };
 use crate::format::{Answer, Draft, EventDraft, Part, Reader, Shape, Source, Tokens, Tool};
 use crate::model::json::walk;
@@ -365,12 +366,15 @@ impl Stream {
         draft: &mut Draft<'_>,
     ) {
         let part = part_of(record, self.is_qwen);
-        let words = spoken(message.content);
+        let words = own_words_in(message.content);
         if part.answers.is_empty() {
             if is_interruption(&words) {
                 self.is_stopped_by_user = true;
                 draft.event(mark.stage("interrupted"));
-            } else if text(line.parent).is_some() || is_true(line.is_synthetic) {
+            } else if text(line.parent).is_some()
+                || is_true(line.is_synthetic)
+                || is_added(message.content)
+            {
                 draft.event(mark.stage("note"));
             } else if self.unasked(draft) {
                 // The line after a result is by the user, and so is a replayed line. The task stays

@@ -13,6 +13,7 @@ use std::collections::{BTreeMap, HashMap};
 use odd::Said;
 use sums::Sums;
 
+use super::added::own_words;
 use super::part::text;
 use super::recent::{Bits, RecentSet};
 use super::value::{cut, short};
@@ -356,7 +357,9 @@ impl<'a> Draft<'a> {
 
     /// Adds the record as a prompt. The first prompt is the task of the run.
     pub fn prompt(&mut self, words: Option<&str>, mark: &EventDraft<'_>) {
-        let note = (!self.open.has_task).then(|| self.task(words));
+        // The task is the first message that a user wrote, rather than a program.
+        let is_own = words.is_none_or(|words| words.is_empty() || !own_words(words).is_empty());
+        let note = (!self.open.has_task && is_own).then(|| self.task(words));
         self.event(EventDraft {
             stage: "prompt",
             note,
@@ -368,7 +371,7 @@ impl<'a> Draft<'a> {
     pub fn task(&mut self, words: Option<&str>) -> EventNote {
         self.open.has_task = true;
         EventNote::Init(Box::new(InitNote {
-            task: words.map(cut),
+            task: words.map(|words| cut(own_words(words))),
             ..InitNote::default()
         }))
     }

@@ -139,6 +139,8 @@ struct Session {
     branch: Option<Box<str>>,
     end: Option<Ended>,
     ends: Turns,
+    /// How long the calls of the last reply took, by tool, as JSON.
+    took: Option<Box<str>>,
     /// Whether no message of the user has followed the last reply.
     is_replied: bool,
     /// The cost so far in US dollars, and whether a reply has none.
@@ -213,7 +215,7 @@ impl Session {
         mark: EventDraft<'_>,
         draft: &mut Draft<'_>,
     ) {
-        let part = part_of(record, None, None);
+        let part = part_of(record, None, None, None);
         match part.cost {
             Some(cost) => self.cost += cost,
             None => self.lacks_cost = true,
@@ -228,6 +230,7 @@ impl Session {
         run.model = part.model.as_deref().map(cut).or(run.model.take());
         let asked = began.or(draft.latest());
         self.conversation.reply(None, asked, mark, part, draft);
+        self.took = took_in(metadata).map(Into::into);
         (self.end, self.is_replied) = (None, true);
     }
 
@@ -259,7 +262,9 @@ impl Session {
         };
         let step = n.and_then(|n| draft.step(n));
         let project = self.project.as_ref().map(|(_, project)| &**project);
-        let part = part_of(record, step, project);
+        let took = self.took.as_deref();
+        let took = took.filter(|_| n == self.conversation.last());
+        let part = part_of(record, step, project, took);
         if part.answers.is_empty() {
             let at = draft.event(mark);
             if is_setup(line) {
@@ -335,14 +340,23 @@ fn assembled(n: usize, records: &[String]) -> String {
         .map(|record| Line::of(record))
         .filter(is_setup)
         .find_map(|line| project_in(&text(line.content)?));
+    let mut metadata = records
+        .iter()
+        .filter_map(|record| Line::of(record).metadata.map(Metadata::of));
+    let took = metadata.find_map(|metadata| took_in(&metadata));
     part::line_of(n, records, |record, step| {
-        part_of(record, Some(step), project.as_deref())
+        part_of(record, Some(step), project.as_deref(), took)
     })
 }
 
+/// Returns how long the calls of a reply took, by tool.
+fn took_in<'a>(metadata: &Metadata<'a>) -> Option<&'a str> {
+    member(metadata.timings?, "tool_ms_by_name")
+}
+
 /// Returns the part of a step that a message contains. `step` is the step so far, with the call of a
-/// result.
-fn part_of(record: &str, step: Option<&Part>, project: Option<&str>) -> Part {
+/// result, and `took` is how long its calls took, by tool.
+fn part_of(record: &str, step: Option<&Part>, project: Option<&str>, took: Option<&str>) -> Part {
     let line = Line::of(record);
     let words = text(line.content).unwrap_or_default();
     match line.role {
@@ -358,7 +372,7 @@ fn part_of(record: &str, step: Option<&Part>, project: Option<&str>) -> Part {
                 ..reply::read(&words)
             }
         }
-        Some("\"system\"") => result_of(&line, words, step, project),
+        Some("\"system\"") => result_of(&line, words, step, project, took),
         _ => Part::default(),
     }
 }
@@ -366,7 +380,13 @@ fn part_of(record: &str, step: Option<&Part>, project: Option<&str>) -> Part {
 /// Returns the part of a result, or an empty one for another message of the system. A result without
 /// the id of a call belongs to the next call in a code block of the reply: which blocks were calls
 /// shows only in their results.
-fn result_of(line: &Line<'_>, words: String, step: Option<&Part>, project: Option<&str>) -> Part {
+fn result_of(
+    line: &Line<'_>,
+    words: String,
+    step: Option<&Part>,
+    project: Option<&str>,
+    took: Option<&str>,
+) -> Part {
     let mut part = Part::default();
     let call = match (filled(line.call), step) {
         (Some(id), Some(step)) => step.calls.iter().find(|call| call.id == id).cloned(),
@@ -381,7 +401,19 @@ fn result_of(line: &Line<'_>, words: String, step: Option<&Part>, project: Optio
         }
         (None, _) => return part,
     };
-    let answer = answer_of(call.as_ref(), line, words);
+    let mut answer = answer_of(call.as_ref(), line, words);
+    // The time of a tool is that of all its calls.
+    let others = step.into_iter().flat_map(|step| &step.calls);
+    let is_only = |call: &&CallDraft| {
+        let same = others.filter(|other| other.name == call.name && other.id != call.id);
+        same.count() == 0
+    };
+    answer.ms = call
+        .as_ref()
+        .filter(|_| line.call.is_some())
+        .filter(is_only)
+        .and_then(|call| number(member(took?, &call.name)))
+        .filter(|ms| *ms >= 0.0);
     if answer.status == Some("success")
         && let Some((key, content)) = call.as_ref().and_then(|call| change(call, project))
     {

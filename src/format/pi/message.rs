@@ -6,7 +6,8 @@ use crate::format::ends::{End, ends};
 use crate::format::part::{self, is_refusal, quoted, text};
 use crate::format::turns::Turns;
 use crate::format::value::{
-    above_zero, below, count, cut, filled, hunks, is_true, member, number, short, spoken,
+    above_zero, aside, below, count, cut, filled, hunks, is_true, member, number, provider_error,
+    short, spoken,
 };
 use crate::format::{Answer, CallDraft, Draft, EventDraft, Part, Tokens};
 use crate::model::json::walk;
@@ -29,7 +30,7 @@ fields! {
         timestamp, ms = "durationMs", call = "toolCallId", failed = "isError", details,
     }
     struct Block { kind = "type", text, thinking, id, name, arguments }
-    pub(super) struct Usage {
+    struct Usage {
         input, output, cached = "cacheRead", written = "cacheWrite", hour = "cacheWrite1h", reasoning, cost,
     }
     struct Cost { total, by_provider = "totalFromProvider" }
@@ -49,6 +50,8 @@ pub(super) struct Dialog {
     cost: f64,
     is_by_provider: Option<bool>,
     lacks_cost: bool,
+    /// The tokens of requests that aren't replies: for summaries, for keeping a cache, and by tools.
+    aside: u64,
 }
 
 impl Dialog {
@@ -124,6 +127,8 @@ impl Dialog {
 
     fn result(&mut self, message: &Message<'_>, mark: EventDraft<'_>, draft: &mut Draft<'_>) {
         self.end = None;
+        // A tool may make requests of its own.
+        self.spent_aside(message.usage);
         let id = text(message.call).unwrap_or_default();
         let n = self.conversation.take(&id);
         let step = n.and_then(|n| draft.step(n));
@@ -144,8 +149,18 @@ impl Dialog {
         self.end.take_if(|end| end.outcome == Outcome::Failed);
     }
 
+    /// Counts a request that isn't a reply.
+    pub(super) fn spent_aside(&mut self, usage: Option<&str>) {
+        let Some(usage) = usage.map(Usage::of) else {
+            return;
+        };
+        let sum = tokens(&usage).sum().unwrap_or_default();
+        self.aside = self.aside.saturating_add(sum);
+        self.spent(&usage);
+    }
+
     /// Adds the cost of a request.
-    pub(super) fn spent(&mut self, usage: &Usage<'_>) {
+    fn spent(&mut self, usage: &Usage<'_>) {
         if let Some((usd, is_by_provider)) = cost(usage) {
             self.cost += usd;
             self.is_by_provider = Some(self.is_by_provider != Some(false) && is_by_provider);
@@ -169,6 +184,7 @@ impl Dialog {
         run.updated_at = at;
         run.final_result = answer;
         run.turns = Some(self.conversation.turns());
+        run.notes = aside("Other requests", self.aside).into_iter().collect();
         run.cost_usd = Some(self.cost).filter(|cost| *cost > 0.0 && !self.lacks_cost);
         run.cost_estimated = self.is_by_provider != Some(true);
     }
@@ -178,14 +194,15 @@ impl Dialog {
 fn end_of(message: &Message<'_>) -> Option<Ended> {
     let stop = text(message.stop)?;
     let detail = filled(message.error)
-        .map(|words| cut(&words))
+        .map(|words| cut(&provider_error(&words)))
         .unwrap_or_default();
     if filled(message.raw).is_some_and(|raw| is_refusal(&raw)) {
         let end = Ended::new(&stop, Ended::REFUSED, Outcome::Failed, Certainty::Recorded);
         return Some(end.detail(detail));
     }
     match &*stop {
-        "toolUse" | "pending" => None,
+        // The provider hands out a deferred reply later.
+        "toolUse" | "pending" | "deferred" => None,
         "stop" => Some(Ended::answered(&stop)),
         _ => End::of(ENDS, &stop)
             .map(|end| end.detail(detail))
@@ -322,7 +339,7 @@ fn changes(call: &CallDraft, message: &Message<'_>, project: Option<&str>, part:
 }
 
 /// Converts the tokens of a request. Pi counts cached input separately from other input.
-pub(super) fn tokens(usage: &Usage<'_>) -> Tokens {
+fn tokens(usage: &Usage<'_>) -> Tokens {
     Tokens {
         input: count(usage.input),
         cached: count(usage.cached),

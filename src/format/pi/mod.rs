@@ -9,11 +9,11 @@ mod message;
 pub(super) mod stream;
 
 use line::{Line, has_header, is_stream};
-use message::{Dialog, Message, Usage, assembled, tokens};
+use message::{Dialog, Message, assembled};
 
 use super::part::text;
 use super::tree::{Entry, Tree, hash};
-use super::value::{aside, count, cut, is_text, micros, millis, short};
+use super::value::{count, cut, is_text, micros, millis, short};
 use super::{Draft, EventDraft, Reader, Shape, Source, Tool, USER_SHELL};
 use crate::model::{Can, Capabilities, Compaction, Format};
 
@@ -49,8 +49,6 @@ struct Session {
     fork: Option<(Box<str>, i64)>,
     /// Whether a line of the session itself was read.
     is_begun: bool,
-    /// The tokens of requests that aren't replies, such as those for summaries.
-    aside: u64,
 }
 
 impl Reader for Session {
@@ -96,7 +94,7 @@ impl Reader for Session {
                     tokens_after: None,
                     trigger: Box::default(),
                 });
-                self.spent(&line);
+                self.dialog.spent_aside(line.usage);
             }
             _ => {
                 draft.event(mark);
@@ -104,7 +102,7 @@ impl Reader for Session {
                 match &*kind {
                     "model_change" => run.model = short(line.model).or(run.model.take()),
                     "session_info" => run.titles = short(line.name).into_iter().collect(),
-                    _ => self.spent(&line),
+                    _ => self.dialog.spent_aside(line.usage),
                 }
             }
         }
@@ -115,7 +113,6 @@ impl Reader for Session {
         self.dialog.look(draft);
         let run = draft.run();
         run.awaits_user = run.ended.is_some();
-        run.notes = aside("Summaries", self.aside).into_iter().collect();
     }
 }
 
@@ -138,16 +135,6 @@ impl Session {
         let is_copy = micros(line.timestamp).map_or(!self.is_begun, |ts| ts < *began);
         self.is_begun |= !is_copy;
         is_copy.then(|| from.clone())
-    }
-
-    /// Counts a request that isn't a reply.
-    fn spent(&mut self, line: &Line<'_>) {
-        let Some(usage) = line.usage.map(Usage::of) else {
-            return;
-        };
-        let sum = tokens(&usage).sum().unwrap_or_default();
-        self.aside = self.aside.saturating_add(sum);
-        self.dialog.spent(&usage);
     }
 
     /// Records which branch the line is on.

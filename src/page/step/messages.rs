@@ -7,7 +7,7 @@ use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
 use crate::analysis::format::count;
-use crate::format::{MESSAGE, SYSTEM, USER_SHELL, UserShell, is_reminder};
+use crate::format::{MESSAGE, SYSTEM, USER_SHELL, UserShell, own_words};
 use crate::model::index::Group;
 use crate::model::json::{Json, walk};
 use crate::model::step::Value;
@@ -515,7 +515,7 @@ fn listed_before(messages: &[Json<'_>], n: usize) -> Vec<String> {
         let is_given =
             matches!(message.get("content"), Some(Json::Array(parts)) if parts.iter().any(given));
         if replies == n && is_kind(message, "user") && !is_given {
-            let words = text_of(message);
+            let words = own_text_of(message);
             let is_prompt = !words.starts_with("<session_context>") && !UserShell::is_in(&words);
             found.extend(Some(words).filter(|_| is_prompt));
         }
@@ -528,14 +528,14 @@ const QUEUED: &str = "queued_command";
 /// The stage that readers set for user text that doesn't start a turn.
 const USER_TEXT: &str = "user_text";
 
-/// Returns the text of a prompt record. The record may also be the text itself, or a list of
+/// Returns what the user wrote in a prompt record. The record may also be the text itself, or a list of
 /// messages, of which the user's count.
 fn prompted(record: &Json<'_>) -> Option<String> {
     match record {
-        Json::String(words) => return Some(words.to_string()),
+        Json::String(words) => return Some(own_words(words).to_owned()),
         Json::Array(list) => {
             let is_user = |message: &&Json<'_>| role_of(message) == Some("user");
-            let words = list.iter().filter(is_user).map(text_of);
+            let words = list.iter().filter(is_user).map(own_text_of);
             let words: Vec<String> = words.filter(|words| !words.is_empty()).collect();
             return (!words.is_empty()).then(|| words.join("\n\n"));
         }
@@ -545,18 +545,18 @@ fn prompted(record: &Json<'_>) -> Option<String> {
         .get("attachment")
         .and_then(|attachment| attachment.get("prompt"))
     {
-        return Some(words_in(queued));
+        return Some(own_words_in(queued));
     }
     if let Some(words) = record
         .get("payload")
         .and_then(|payload| payload.get("message"))
         .and_then(Json::as_str)
     {
-        return Some(words.to_owned());
+        return Some(own_words(words).to_owned());
     }
     PLACES.iter().find_map(|(_, way)| {
         let message = way.iter().try_fold(record, |at, key| at.get(key))?;
-        Some(text_of(message)).filter(|words| !words.is_empty())
+        Some(own_text_of(message)).filter(|words| !words.is_empty())
     })
 }
 
@@ -916,11 +916,16 @@ fn spoken<'v, 'a>(record: &'v Json<'a>) -> Option<(&'static str, &'v Json<'a>)> 
 
 /// Returns the whole text of a message.
 fn text_of(message: &Json<'_>) -> String {
-    CONTENT
-        .iter()
-        .find_map(|key| message.get(key))
-        .map(words_in)
-        .unwrap_or_default()
+    content_of(message).map(words_in).unwrap_or_default()
+}
+
+/// Returns what the user wrote in a message.
+fn own_text_of(message: &Json<'_>) -> String {
+    content_of(message).map(own_words_in).unwrap_or_default()
+}
+
+fn content_of<'v, 'a>(message: &'v Json<'a>) -> Option<&'v Json<'a>> {
+    CONTENT.iter().find_map(|key| message.get(key))
 }
 
 /// Joins the texts of a message's content with line breaks. The content is a text, or blocks, some
@@ -928,25 +933,35 @@ fn text_of(message: &Json<'_>) -> String {
 fn words_in(content: &Json<'_>) -> String {
     match content {
         Json::String(text) => text.to_string(),
+        Json::Array(blocks) => blocks
+            .iter()
+            .filter_map(text_in)
+            .collect::<Vec<_>>()
+            .join("\n"),
+        _ => String::new(),
+    }
+}
+
+/// Returns the same without texts that a program added to those of the user.
+fn own_words_in(content: &Json<'_>) -> String {
+    match content {
+        Json::String(text) => own_words(text).to_owned(),
         Json::Array(blocks) => {
-            // A program may add texts to those of the user.
             let is_own = |block: &&Json<'_>| block.get("synthetic") != Some(&Json::Bool(true));
-            let text = |block: &Json<'_>| {
-                block
-                    .as_str()
-                    .or_else(|| Some(text_of_block(block)?.0))
-                    .map(str::to_owned)
-            };
-            blocks
-                .iter()
-                .filter(is_own)
-                .filter_map(text)
-                .filter(|text| !is_reminder(text))
-                .collect::<Vec<_>>()
-                .join("\n")
+            let texts = blocks.iter().filter(is_own).filter_map(text_in);
+            let own = texts.filter_map(|text| {
+                let words = own_words(text);
+                (!words.is_empty() || text.is_empty()).then_some(words)
+            });
+            own.collect::<Vec<_>>().join("\n")
         }
         _ => String::new(),
     }
+}
+
+/// Returns the text of a block.
+fn text_in<'v>(block: &'v Json<'_>) -> Option<&'v str> {
+    block.as_str().or_else(|| Some(text_of_block(block)?.0))
 }
 
 /// Returns the first event of this kind in a group, with its index.

@@ -518,3 +518,74 @@ fn duplicates_count_once_in_what_if_sweeps_and_for_coding_agents() {
         .collect();
     assert!(also.iter().all(|also| also.len() > 2), "{also:?}");
 }
+
+/// A session of Copilot, the output of its program, and the spans that it exported. A program that was
+/// killed doesn't print the id of its session.
+#[test]
+fn a_session_of_copilot_counts_once_with_its_stream_and_its_spans() {
+    let record = |n: u32, kind: &str, data: Value| json!({"type": kind, "data": data, "id": format!("r{n}"), "timestamp": at(n), "parentId": null});
+    let usage = json!({"apiCallId": "a1", "usage": {"model": "gpt-5.1", "inputTokens": 40, "outputTokens": 5, "apiCallId": "a1"}});
+    let reply =
+        json!({"content": "Done.", "apiCallId": "a1", "model": "gpt-5.1", "toolRequests": []});
+    let printed = [
+        record(2, "user.message", json!({"content": "Go."})),
+        record(3, "assistant.turn_start", json!({"turnId": "0"})),
+        record(5, "assistant.message", reply),
+    ];
+    let mut session = vec![record(
+        1,
+        "session.start",
+        json!({"sessionId": ID, "copilotVersion": "1.0"}),
+    )];
+    session.extend_from_slice(&printed[..2]);
+    session.push(record(4, "session.usage_record", usage));
+    session.push(printed[2].clone());
+    let span = |id: &str| {
+        json!({"type": "span", "traceId": format!("{id:0>32}"), "spanId": "51aa4af570efa899", "name": "chat gpt-5.1",
+        "kind": 2, "startTime": [1_767_323_043, 0], "endTime": [1_767_323_044, 0], "attributes": {"gen_ai.operation.name": "chat",
+            "gen_ai.conversation.id": id, "gen_ai.request.model": "gpt-5.1", "gen_ai.response.finish_reasons": ["stop"],
+            "gen_ai.usage.input_tokens": 40, "gen_ai.usage.output_tokens": 5},
+        "status": {"code": 0}, "events": [], "resource": {"attributes": {"service.name": "github-copilot"}}})
+    };
+    let temp = tempfile::tempdir().unwrap();
+    write(temp.path(), &format!("{ID}/events.jsonl"), &session);
+    write(temp.path(), "stream.jsonl", &printed);
+    write(temp.path(), "otel.jsonl", &[span(ID)]);
+    let all = list(temp.path());
+    assert_eq!(
+        (&all["total"], &all["copies"], sum(&all, "tokens")),
+        (&1.into(), &2.into(), 45),
+        "{all}"
+    );
+    // The spans of another session count.
+    write(temp.path(), "otel.jsonl", &[span("other")]);
+    let all = list(temp.path());
+    assert_eq!(
+        (&all["total"], &all["copies"], sum(&all, "tokens")),
+        (&2.into(), &1.into(), 90),
+        "{all}"
+    );
+}
+
+/// Threads of Amp may begin alike. Only those that name another thread may hold its messages.
+#[test]
+fn threads_of_amp_that_begin_alike_are_two_unless_they_name_each_other() {
+    let thread = |id: &str, other: Option<&str>| {
+        let related: Vec<Value> = other
+            .iter()
+            .map(|id| json!({"threadID": id, "type": "fork"}))
+            .collect();
+        json!({"v": 1, "id": id, "created": 1, "relationships": related, "messages": [
+            {"role": "user", "content": [{"type": "text", "text": "Go."}]},
+            {"role": "assistant", "content": [{"type": "text", "text": "Done."}], "state": {"type": "complete", "stopReason": "end_turn"},
+                "usage": {"model": "m", "inputTokens": 40, "outputTokens": 5, "timestamp": at(2)}}]})
+    };
+    let temp = tempfile::tempdir().unwrap();
+    let total = |others: [Option<&str>; 2]| {
+        write(temp.path(), "T-1.json", &[thread("T-1", others[0])]);
+        write(temp.path(), "T-2.json", &[thread("T-2", others[1])]);
+        list(temp.path())["total"].clone()
+    };
+    assert_eq!(total([None, None]), 2);
+    assert_eq!(total([Some("T-2"), Some("T-1")]), 1);
+}

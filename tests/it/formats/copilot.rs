@@ -45,6 +45,8 @@ fn a_session_is_read_by_its_lines() {
         (&"success".into(), &"error".into())
     );
     assert_eq!(results[1]["returncode"], 1);
+    // From the start of a call to its end.
+    assert_eq!(results[0]["metadata"]["latency_ms"], 410.0);
     assert_eq!(run.step(2)["agent_id"], "checker");
     let edit = &run.step(4)["state_diff"]["files.split.py"];
     let diff = edit["diff"].as_str().expect("a diff");

@@ -205,6 +205,9 @@ fn messages_outside_of_the_root_are_missing() {
         assert_eq!(index.steps().len(), 0);
         let issue = index.issues().listed().first().expect("an issue");
         assert!(issue.reason.contains("missing here or outside the root"));
+        let manifest = index.manifest().get().expect("a manifest");
+        let end = manifest.ended.as_deref().expect("an end");
+        assert_eq!(&*end.headline, "Its messages are missing");
     }
 }
 

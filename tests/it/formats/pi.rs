@@ -42,7 +42,7 @@ fn a_session_is_read_by_its_lines() {
     assert_eq!(tokens, [Some(1_820)]);
     assert_eq!(
         manifest.notes,
-        ["Summaries took 540 more tokens, which no step includes.".into()]
+        ["Other requests took 540 more tokens, which no step includes.".into()]
     );
     let step = run.step(0);
     assert_eq!(step["decision"]["rationale"], "Read first.");
@@ -190,4 +190,60 @@ fn real_streams_agree_with_their_sessions() {
             assert_eq!(of(&printed), of(&kept), "{}", stream.display());
         }
     }
+}
+
+/// Since version 1.6, a tool may ask a model itself, and a provider may hand out a reply later. The
+/// message of a failed request has the provider's error as JSON.
+#[test]
+fn requests_by_tools_deferred_replies_and_errors_of_a_provider() {
+    let message = |n: u32, message: serde_json::Value| {
+        let time = format!("2026-05-04T09:00:0{n}.000Z");
+        serde_json::json!({"type": "message", "id": format!("m{n}"), "timestamp": time, "message": message})
+    };
+    let usage = |input: u64, usd: f64| serde_json::json!({"input": input, "output": 10, "cacheRead": 0, "cacheWrite": 0, "cost": {"total": usd}});
+    let lines = [
+        serde_json::json!({"type": "session", "version": 3, "id": "s", "timestamp": "2026-05-04T09:00:00.000Z", "cwd": "/p"}),
+        message(1, serde_json::json!({"role": "user", "content": "Go."})),
+        message(
+            2,
+            serde_json::json!({"role": "assistant", "model": "m", "stopReason": "toolUse", "usage": usage(90, 0.5),
+            "content": [{"type": "toolCall", "id": "a", "name": "ask", "arguments": {}}]}),
+        ),
+        message(
+            3,
+            serde_json::json!({"role": "toolResult", "toolCallId": "a", "toolName": "ask", "isError": false,
+            "content": [{"type": "text", "text": "Yes."}], "usage": usage(40, 0.25)}),
+        ),
+        message(
+            4,
+            serde_json::json!({"role": "assistant", "model": "m", "stopReason": "deferred", "usage": usage(100, 0.5),
+            "content": [{"type": "text", "text": "Later."}]}),
+        ),
+    ];
+    let failed = message(
+        5,
+        serde_json::json!({"role": "assistant", "model": "m", "stopReason": "error", "content": [],
+        "errorMessage": "500 {\"type\":\"error\",\"error\":{\"type\":\"api_error\",\"message\":\"Internal server error\"}}"}),
+    );
+    let temp = tempfile::tempdir().expect("a directory");
+    let path = temp.path().join("2026-05-04_s.jsonl");
+    let written = |lines: &[serde_json::Value]| {
+        let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
+        std::fs::write(&path, text).expect("written");
+        read(&path)
+    };
+    let run = written(&lines);
+    assert_eq!((run.row.steps, run.row.tokens), (2, Some(210)));
+    assert_eq!(run.row.verdict.outcome.as_str(), "unknown");
+    let manifest = run.index.manifest().get().expect("a manifest");
+    assert_eq!(manifest.cost_usd, Some(1.25));
+    assert_eq!(
+        manifest.notes,
+        ["Other requests took 50 more tokens, which no step includes.".into()]
+    );
+    let run = written(&[&lines[..], &[failed]].concat());
+    assert_eq!(
+        &*run.row.verdict.sentence,
+        "API error after step 1: 500 Internal server error"
+    );
 }

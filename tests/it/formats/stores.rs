@@ -1359,3 +1359,41 @@ fn real_sessions_agree_with_what_is_known_of_them() {
     let fields = FIELDS.into_iter().filter(|field| !of_steps.contains(field));
     compare("hermes", is_store, &fields.collect::<Vec<_>>(), &hermes);
 }
+
+/// Any file name may be in the variable for a program's database. The program's own name is then that of
+/// the runs.
+#[test]
+fn a_database_that_the_environment_names_may_have_any_name() {
+    for (own, variable, program) in [
+        ("opencode/opencode.db", "OPENCODE_DB", "OpenCode session"),
+        ("kilo/kilo.db", "KILO_DB", "Kilo session"),
+    ] {
+        let temp = tempfile::tempdir().expect("a directory");
+        let path = temp.path().join("work.sqlite");
+        for ending in ["", "-wal"] {
+            let from = sample("tools").join(format!("{own}{ending}"));
+            if from.exists() {
+                let to = temp.path().join(format!("work.sqlite{ending}"));
+                fs::copy(from, to).expect("copied");
+            }
+        }
+        let list = |root: &Path, named: Option<&Path>| {
+            let mut command = std::process::Command::new(crate::board::BINARY);
+            command.args(["table", "runs"]).arg(root);
+            named.into_iter().for_each(|path| {
+                command.env(variable, path);
+            });
+            let output = command.output().expect("started");
+            String::from_utf8(output.stdout).expect("text")
+        };
+        assert_eq!(list(&path, None), "", "{own}");
+        for root in [&*path, temp.path()] {
+            let rows = list(root, Some(&path));
+            assert!(
+                rows.contains(&format!("\"source_type\":\"{program}\"")),
+                "{rows}"
+            );
+            assert!(rows.contains("work.sqlite/"), "{rows}");
+        }
+    }
+}

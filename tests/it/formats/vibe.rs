@@ -159,3 +159,73 @@ fn real_sessions_agree_with_what_is_known_of_them() {
     ];
     compare("vibe", is_session, &FIELDS, &known);
 }
+
+/// Sessions of version 2 are messages without times. The tokens are in the second document.
+#[test]
+fn a_session_of_version_2_is_read_from_its_messages_and_their_second_document() {
+    let call = |id: &str, name: &str, arguments: serde_json::Value| {
+        let function = serde_json::json!({"name": name, "arguments": arguments.to_string()});
+        serde_json::json!({"id": id, "index": 0, "function": function, "type": "function"})
+    };
+    let reply = |id: &str, words: &str, calls: Vec<serde_json::Value>| serde_json::json!({"role": "assistant", "content": words, "injected": false, "message_id": id, "tool_calls": calls});
+    let failed = "<tool_error>bash failed: Command failed: 'make'\nReturn code: 2\nStderr: no rule</tool_error>";
+    let messages = [
+        serde_json::json!({"role": "user", "content": "Fix it.", "injected": false, "message_id": "m1"}),
+        reply(
+            "m2",
+            "I build it.",
+            vec![
+                call("c1", "bash", serde_json::json!({"command": "make"})),
+                call(
+                    "c2",
+                    "write_file",
+                    serde_json::json!({"file_path": "/p/a.py", "content": "x = 1\n"}),
+                ),
+            ],
+        ),
+        serde_json::json!({"role": "tool", "content": failed, "injected": false, "name": "bash", "tool_call_id": "c1"}),
+        serde_json::json!({"role": "tool", "content": "bytes_written: 6", "injected": false, "name": "write_file", "tool_call_id": "c2",
+            "tool_result": {"output": {"file_path": "/p/a.py", "bytes_written": 6}, "duration": 0.25, "cancelled": false}}),
+        serde_json::json!({"role": "user", "content": "Remember the plan.", "injected": true, "message_id": "m3"}),
+        reply("m4", "Done.", vec![]),
+    ];
+    let meta = serde_json::json!({"session_id": "ab12cd34-0000", "start_time": "2026-05-04T09:00:00+00:00", "end_time": "2026-05-04T09:00:30+00:00",
+        "git_branch": "main", "environment": {"working_directory": "/p"}, "title": "Mend it", "config": {"model_name": "devstral"},
+        "stats": {"session_prompt_tokens": 900, "session_cached_tokens": 300, "session_completion_tokens": 50, "session_cost": 0.01}});
+    let temp = tempfile::tempdir().expect("a directory");
+    let path = temp.path().join("messages.jsonl");
+    let write = |messages: &[serde_json::Value]| {
+        let text: String = messages.iter().map(|line| format!("{line}\n")).collect();
+        std::fs::write(&path, text).expect("written");
+    };
+    write(&messages);
+    // Without the second document, the tokens are unknown.
+    let run = read(&path);
+    assert_eq!((run.row.steps, run.row.tokens), (2, None));
+    std::fs::write(temp.path().join("meta.json"), meta.to_string()).expect("written");
+    let run = read(&path);
+    let row = &run.row;
+    assert_eq!((row.steps, row.errors, row.issues), (2, 1, (0, 0)));
+    assert_eq!((row.tokens, row.usage.cached), (Some(950), Some(300)));
+    assert_eq!((row.tool_calls, row.tool_errors), (Some(2), Some(1)));
+    assert_eq!((row.turns, row.title()), (Some(1), "Mend it"));
+    assert_eq!(row.changed, ["files./p/a.py"]);
+    assert_eq!(
+        &*row.verdict.sentence,
+        "Finished at step 1 (inferred: the last reply made no tool calls)"
+    );
+    let manifest = run.index.manifest().get().expect("a manifest");
+    assert_eq!(manifest.run_id.as_deref(), Some("ab12cd34-0000"));
+    assert_eq!(manifest.model.as_deref(), Some("devstral"));
+    assert_eq!(
+        (manifest.cost_usd, manifest.cost_estimated),
+        (Some(0.01), true)
+    );
+    let results = &run.step(0)["action_results"];
+    assert_eq!(results[0]["returncode"], 2);
+    assert_eq!(results[1]["metadata"]["latency_ms"], 250.0);
+    damaged(&path);
+    // A call without a result ends nothing.
+    write(&messages[..2]);
+    assert_eq!(read(&path).row.verdict.outcome.as_str(), "unknown");
+}
