@@ -62,23 +62,19 @@ mod codex;
 mod continue_cli;
 mod conversation;
 mod copilot;
-#[cfg(feature = "board")]
 mod crush;
 mod draft;
 mod droid;
 mod ends;
 mod gemini;
-#[cfg(feature = "board")]
 mod goose;
 mod gptme;
 mod harbor;
-#[cfg(feature = "board")]
 mod hermes;
 mod inspect;
 mod kimi;
 mod lines;
 mod mini_swe_agent;
-#[cfg(feature = "board")]
 mod opencode;
 mod openhands;
 mod origin;
@@ -89,7 +85,6 @@ mod qitos;
 mod qwen;
 mod reader;
 mod recent;
-#[cfg(feature = "board")]
 mod rows;
 mod shape;
 mod shell;
@@ -106,10 +101,8 @@ mod watch;
 pub(crate) use qitos::event_kind;
 
 pub use draft::{Draft, EventDraft, Open, RecordPlace};
-#[cfg(feature = "board")]
 pub(crate) use droid::is_reminder;
 pub use lines::{HEAD_BYTES, is_record, may_be_trace};
-#[cfg(feature = "board")]
 pub(crate) use lines::{SQLITE, store_of_log};
 pub(crate) use lines::{before_compression, is_lines};
 pub use origin::{EMPTY, Origin, UNKNOWN, is_hidden_folder, is_hidden_trace, origin};
@@ -122,12 +115,11 @@ pub use shape::{
 };
 pub use shell::{USER_SHELL, UserShell};
 pub use tools::{ChildFiles, holds_parts, tool};
-#[cfg(feature = "board")]
 pub use tools::{number_of, numbered};
 pub use value::uncut;
 pub use watch::{Values, WatchedValue};
 
-#[cfg(all(test, feature = "board"))]
+#[cfg(test)]
 pub(crate) use qitos::{event as event_in, step as step_in};
 
 use crate::model::event::Event;

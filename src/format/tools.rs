@@ -3,13 +3,10 @@
 use std::ffi::OsStr;
 
 use super::{
-    Shape, Tool, aider, amp, atif, claude, cline, codex, continue_cli, copilot, droid, gemini,
-    gptme, harbor, inspect, kimi, lines, mini_swe_agent, openhands, otlp, pi, qwen, swe_agent,
-    tau2, vibe,
+    Shape, Tool, aider, amp, atif, claude, cline, codex, continue_cli, copilot, crush, droid,
+    gemini, goose, gptme, harbor, hermes, inspect, kimi, lines, mini_swe_agent, opencode,
+    openhands, otlp, pi, qwen, swe_agent, tau2, vibe,
 };
-
-#[cfg(feature = "board")]
-use super::{crush, goose, hermes, opencode};
 
 /// The tools whose traces are read. They are tried in this order.
 static TOOLS: &[&Tool] = &[
@@ -50,18 +47,12 @@ static TOOLS: &[&Tool] = &[
     &tau2::RESULTS,
     &tau2::SIMULATION,
     &aider::SESSION,
-    #[cfg(feature = "board")]
     &opencode::OPENCODE,
-    #[cfg(feature = "board")]
     &opencode::KILO,
-    #[cfg(feature = "board")]
     &hermes::SESSION,
-    #[cfg(feature = "board")]
     &opencode::FILES,
-    #[cfg(feature = "board")]
     &opencode::EXPORT,
     &crush::SESSION,
-    #[cfg(feature = "board")]
     &goose::SESSION,
 ];
 
@@ -90,13 +81,11 @@ pub fn holds_parts(folder: &OsStr, name: &OsStr) -> bool {
 }
 
 /// Returns the number of a tool in this build.
-#[cfg(feature = "board")]
 pub fn number_of(tool: &'static Tool) -> Option<usize> {
     TOOLS.iter().position(|known| std::ptr::eq(*known, tool))
 }
 
 /// Returns the tool with this number.
-#[cfg(feature = "board")]
 pub fn numbered(number: usize) -> Option<&'static Tool> {
     TOOLS.get(number).copied()
 }
@@ -144,7 +133,6 @@ impl Tool {
 
     /// Returns the tool that reads a copy of a run of this one. A document that was made from several
     /// files is one file there.
-    #[cfg(feature = "board")]
     pub fn of_copy(&'static self) -> &'static Self {
         match self.shape {
             Shape::Composed(_) => &opencode::EXPORT,

@@ -100,7 +100,6 @@ pub(super) fn millis(value: Option<&str>) -> Option<i64> {
 
 /// Returns a time in microseconds, from seconds since the epoch, or from milliseconds if the number
 /// is too large for those.
-#[cfg(feature = "board")]
 pub(super) fn time(value: Option<&str>) -> Option<i64> {
     seconds(value).or_else(|| millis(value))
 }

@@ -86,10 +86,6 @@ macro_rules! open_words {
 pub(crate) use {open_words, words};
 
 /// Formats an integer with commas between the thousands: `12,500`.
-#[cfg_attr(
-    not(feature = "board"),
-    expect(unreachable_pub, reason = "`analysis` shows it to other crates")
-)]
 pub fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut out = String::with_capacity(digits.len() + digits.len() / 3);
