@@ -32,12 +32,14 @@ const MAX_HIDDEN: usize = 1_000;
 const MAX_PATCH_DEPTH: usize = 8;
 
 mod change;
+mod document;
 mod net;
 mod seen;
 mod submitted;
 
 pub use change::{Edited, File, Net, NetHunk, NetLine, NetStatus, Writer, with_edit};
 use change::{FILE, args, with_recorded};
+pub(crate) use document::{ChangedFiles, document};
 pub use net::Work;
 pub use seen::{FileRead, Reported};
 pub use submitted::{Submitted, submitted};
