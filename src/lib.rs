@@ -137,14 +137,11 @@ pub mod cli;
 #[doc(hidden)]
 pub mod format;
 #[cfg(feature = "board")]
-#[doc(hidden)]
-pub mod live;
+pub(crate) mod live;
 #[cfg(feature = "board")]
-#[doc(hidden)]
-pub mod mirror;
+pub(crate) mod mirror;
 #[cfg(feature = "board")]
-#[doc(hidden)]
-pub mod serve;
+pub(crate) mod serve;
 
 #[cfg(feature = "board")]
 pub(crate) mod cache_file;

@@ -100,24 +100,26 @@ mod watch;
 #[cfg(test)]
 pub(crate) use qitos::event_kind;
 
-pub use draft::{Draft, EventDraft, Open, RecordPlace};
+pub(crate) use draft::{Draft, EventDraft, Open, RecordPlace};
 pub(crate) use droid::is_reminder;
 pub use lines::{HEAD_BYTES, is_record, may_be_trace};
 pub(crate) use lines::{SQLITE, store_of_log};
 pub(crate) use lines::{before_compression, is_lines};
 pub use origin::{EMPTY, Origin, UNKNOWN, is_hidden_folder, is_hidden_trace, origin};
-pub use part::{Answer, CallDraft, Part, Tokens, is_at_limit};
+pub(crate) use part::{Answer, CallDraft, Part, Tokens, is_at_limit};
 pub use qitos::{event_head, manifest, step_head};
-pub use reader::{Reader, Source, Tool};
-pub use shape::{
+pub(crate) use reader::{Reader, Source, Tool};
+pub(crate) use shape::{
     Apart, Belongs, Composed, Lines, Mark, Numbering, Paths, Rewrite, Rows, Sections, Several,
     Shape, Table,
 };
-pub use shell::{USER_SHELL, UserShell};
-pub use tools::{ChildFiles, holds_parts, tool};
-pub use tools::{number_of, numbered};
-pub use value::uncut;
-pub use watch::{Values, WatchedValue};
+pub(crate) use shell::{USER_SHELL, UserShell};
+#[cfg(test)]
+pub(crate) use tools::tool;
+pub(crate) use tools::{ChildFiles, holds_parts};
+pub(crate) use tools::{number_of, numbered};
+pub(crate) use value::uncut;
+pub(crate) use watch::{Values, WatchedValue};
 
 #[cfg(test)]
 pub(crate) use qitos::{event as event_in, step as step_in};

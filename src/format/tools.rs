@@ -4,9 +4,12 @@ use std::ffi::OsStr;
 
 use super::{
     Shape, Tool, aider, amp, atif, claude, cline, codex, continue_cli, copilot, crush, droid,
-    gemini, goose, gptme, harbor, hermes, inspect, kimi, lines, mini_swe_agent, opencode,
-    openhands, otlp, pi, qwen, swe_agent, tau2, vibe,
+    gemini, goose, gptme, harbor, hermes, inspect, kimi, mini_swe_agent, opencode, openhands, otlp,
+    pi, qwen, swe_agent, tau2, vibe,
 };
+
+#[cfg(test)]
+use super::lines;
 
 /// The tools whose traces are read. They are tried in this order.
 static TOOLS: &[&Tool] = &[
@@ -57,7 +60,8 @@ static TOOLS: &[&Tool] = &[
 ];
 
 /// Returns the tool that wrote a file with this name and beginning.
-pub fn tool(name: &str, head: &[u8]) -> Option<&'static Tool> {
+#[cfg(test)]
+pub(crate) fn tool(name: &str, head: &[u8]) -> Option<&'static Tool> {
     let name = &*lines::with_lower_ending(name);
     tool_of(name, &lines::mended(head, lines::is_lines(name)))
 }
@@ -70,7 +74,7 @@ pub(super) fn tool_of(name: &str, head: &[u8]) -> Option<&'static Tool> {
 
 /// Returns whether the directory `name` in `folder` only holds parts of runs whose own files are
 /// elsewhere. There may be a hundred thousand such directories.
-pub fn holds_parts(folder: &OsStr, name: &OsStr) -> bool {
+pub(crate) fn holds_parts(folder: &OsStr, name: &OsStr) -> bool {
     let (Some(folder), Some(name)) = (folder.to_str(), name.to_str()) else {
         return false;
     };
@@ -81,12 +85,12 @@ pub fn holds_parts(folder: &OsStr, name: &OsStr) -> bool {
 }
 
 /// Returns the number of a tool in this build.
-pub fn number_of(tool: &'static Tool) -> Option<usize> {
+pub(crate) fn number_of(tool: &'static Tool) -> Option<usize> {
     TOOLS.iter().position(|known| std::ptr::eq(*known, tool))
 }
 
 /// Returns the tool with this number.
-pub fn numbered(number: usize) -> Option<&'static Tool> {
+pub(crate) fn numbered(number: usize) -> Option<&'static Tool> {
     TOOLS.get(number).copied()
 }
 

@@ -43,7 +43,7 @@ pub(super) fn cut(text: &str) -> Box<str> {
 
 /// Returns the part of a text from `cut` that is in the trace, and whether that is the whole
 /// text.
-pub fn uncut(text: &str) -> (&str, bool) {
+pub(crate) fn uncut(text: &str) -> (&str, bool) {
     match text.strip_suffix('…') {
         Some(start) if text.len() >= MAX_TEXT_BYTES => (start, false),
         _ => (text, true),
