@@ -28,7 +28,6 @@ pub struct Error {
 }
 
 /// Rewrites a parser's message, which names types of the code, in plain words.
-#[cfg(feature = "board")]
 pub(crate) fn in_plain_words(message: &str) -> String {
     let mut words = message
         .replace("unknown variant", "unknown value")
@@ -59,7 +58,6 @@ pub(crate) fn in_plain_words(message: &str) -> String {
 }
 
 /// Returns a value as it was written. The parser puts its type before it: ``integer `-1` ``.
-#[cfg(feature = "board")]
 fn literal(found: &str) -> &str {
     if let Some(text) = found.strip_prefix("string ") {
         return text;
@@ -186,7 +184,6 @@ mod tests {
 
     use super::*;
 
-    #[cfg(feature = "board")]
     #[test]
     fn a_value_may_contain_the_words_of_the_parser() {
         assert_eq!(
@@ -195,7 +192,6 @@ mod tests {
         );
     }
 
-    #[cfg(feature = "board")]
     #[test]
     fn a_wrong_value_is_shown_as_it_is_written() {
         for (message, words) in [

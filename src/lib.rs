@@ -89,8 +89,8 @@
 //!
 //! `board`, which is on by default, contains the whole program and the built-in JSON Schema
 //! validator of `structured_output`. `cloud` adds object stores, and `parquet` adds Parquet tables.
-//! Without features, the crate runs agents, writes traces and reads those of every supported tool,
-//! but can't explain or show them.
+//! Without features, the crate runs agents, writes traces and reads those of every supported tool
+//! except databases, but can't explain or show them.
 //!
 //! # Modules
 //!
@@ -109,6 +109,11 @@
 
 // On docs.rs, marks every item that needs a feature.
 #![cfg_attr(docsrs, feature(doc_cfg))]
+// The library without features keeps what only the program calls, so that few items need a `cfg`.
+#![cfg_attr(
+    not(feature = "board"),
+    allow(dead_code, unreachable_pub, unused_imports)
+)]
 
 pub mod engine;
 pub mod error;
@@ -132,14 +137,11 @@ pub mod cli;
 #[doc(hidden)]
 pub mod format;
 #[cfg(feature = "board")]
-#[doc(hidden)]
-pub mod live;
+pub(crate) mod live;
 #[cfg(feature = "board")]
-#[doc(hidden)]
-pub mod mirror;
+pub(crate) mod mirror;
 #[cfg(feature = "board")]
-#[doc(hidden)]
-pub mod serve;
+pub(crate) mod serve;
 
 #[cfg(feature = "board")]
 pub(crate) mod cache_file;

@@ -23,7 +23,7 @@ const FIRST_END: f64 = -4.0;
 /// The entries of a run, at most: 256 bytes.
 const MAX_ENTRIES: usize = 64;
 /// Below this many calls, percentiles say less than the calls.
-pub const MIN_CALLS: u64 = 20;
+pub(crate) const MIN_CALLS: u64 = 20;
 
 /// How long the calls of a run took: the position of the tool in [`Summary::tools`], the class of
 /// the duration, and the number of calls.

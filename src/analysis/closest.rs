@@ -2,7 +2,7 @@
 
 /// Returns the items whose names are similar to `wanted`, most similar first. Skips names that have
 /// little in common with it.
-pub fn closest<'n, T>(
+pub(crate) fn closest<'n, T>(
     wanted: &str,
     names: impl Iterator<Item = (&'n str, T)>,
 ) -> impl Iterator<Item = T> {
@@ -14,7 +14,7 @@ pub fn closest<'n, T>(
 }
 
 /// Words the most similar name as a hint, ` (did you mean task?)`. Empty if none is similar.
-pub fn did_you_mean<'n>(wanted: &str, names: impl Iterator<Item = &'n str>) -> String {
+pub(crate) fn did_you_mean<'n>(wanted: &str, names: impl Iterator<Item = &'n str>) -> String {
     let close = closest(wanted, names.map(|name| (name, name))).next();
     close.map_or_else(String::new, |close| format!(" (did you mean {close}?)"))
 }

@@ -11,7 +11,7 @@ use super::summary::{Cost, Spent, Summary};
 
 /// The shares in recorded costs among some runs.
 #[derive(Debug, Default)]
-pub struct CostShares<'a>(HashMap<&'a str, f64>);
+pub(crate) struct CostShares<'a>(HashMap<&'a str, f64>);
 
 /// A run whose recorded cost covers others, and those among the runs.
 struct Family<'a> {
@@ -21,13 +21,13 @@ struct Family<'a> {
 
 impl<'a> CostShares<'a> {
     /// Returns the shares of these runs.
-    pub fn of(runs: impl Iterator<Item = &'a Summary> + Clone) -> Self {
+    pub(crate) fn of(runs: impl Iterator<Item = &'a Summary> + Clone) -> Self {
         Self::among(runs, |_| true)
     }
 
     /// Returns the shares of those of the runs for which `is_chosen` is true. It's called for few of
     /// them.
-    pub fn among(
+    pub(crate) fn among(
         runs: impl Iterator<Item = &'a Summary> + Clone,
         is_chosen: impl Fn(&Summary) -> bool,
     ) -> Self {
@@ -86,12 +86,12 @@ impl<'a> CostShares<'a> {
     }
 
     /// Returns a run's share in US dollars, if its cost is divided.
-    pub fn share(&self, run: &Summary) -> Option<f64> {
+    pub(crate) fn share(&self, run: &Summary) -> Option<f64> {
         self.0.get(run.key.as_str()).copied()
     }
 
     /// Returns what a run counts in a sum over the runs: its share, or else its own cost.
-    pub fn cost(&self, run: &Summary) -> Option<Cost> {
+    pub(crate) fn cost(&self, run: &Summary) -> Option<Cost> {
         self.share(run).map(Cost::Recorded).or_else(|| run.cost())
     }
 }

@@ -84,7 +84,7 @@ const LOCATING_KEYS: [&str; 26] = [
 const CRITIC: usize = 8;
 
 /// Returns the digest of a record; empty if it has no informative members.
-pub fn digest(record: &Json<'_>) -> String {
+pub(crate) fn digest(record: &Json<'_>) -> String {
     let mut found = Vec::new();
     collect(record, "", 0, &mut found);
     found.sort_by_key(|(rank, ..)| *rank);

@@ -11,7 +11,7 @@ use crate::model::price::KindCosts;
 
 /// The tokens of one kind and their cost.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
-pub struct KindRow {
+pub(crate) struct KindRow {
     /// `input` (neither read from a cache nor written to one), `cache_write`, `cache_read`,
     /// `output`, or `other`: tokens whose kind isn't recorded, and costs that can't be divided
     /// because the model has no price.
@@ -26,7 +26,7 @@ pub struct KindRow {
 
 impl KindRow {
     /// Returns the name of the kind on pages.
-    pub fn name(&self) -> &'static str {
+    pub(crate) fn name(&self) -> &'static str {
         match self.kind {
             "input" => "Input, not cached",
             "cache_write" => "Cache write",
@@ -37,7 +37,7 @@ impl KindRow {
     }
 
     /// Returns the mean cost of a million tokens in US dollars, if a cost is known.
-    pub fn per_million(&self) -> Option<f64> {
+    pub(crate) fn per_million(&self) -> Option<f64> {
         let cost = self.cost?;
         (self.tokens_with_cost > 0).then(|| cost * 1e6 / self.tokens_with_cost as f64)
     }

@@ -2,10 +2,10 @@
 //!
 //! Must not know units. The caller adds them.
 
-pub use crate::model::words::grouped;
+pub(crate) use crate::model::words::grouped;
 
 /// Formats a count and its noun: `1 item`, `2 items`.
-pub fn counted(number: usize, noun: &str) -> String {
+pub(crate) fn counted(number: usize, noun: &str) -> String {
     format!(
         "{} {noun}{}",
         grouped(number as u64),

@@ -7,7 +7,10 @@ const MAX_SAME: usize = 64;
 
 /// Returns the index of the candidate key that shares the longest prefix with `key`; of several,
 /// the first.
-pub fn nearest<'a>(key: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<usize> {
+pub(crate) fn nearest<'a>(
+    key: &str,
+    candidates: impl IntoIterator<Item = &'a str>,
+) -> Option<usize> {
     let shared = |other: &str| {
         key.bytes()
             .zip(other.bytes())

@@ -8,7 +8,7 @@ use crate::model::Index;
 
 /// The steps that follow one prompt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Turn {
+pub(crate) struct Turn {
     /// The first step, by its ordinal.
     pub first: usize,
     /// One past the last step.
@@ -27,7 +27,7 @@ pub struct Turn {
 
 /// Returns the prompts in order: the step that follows each, and its time. Empty if the trace
 /// doesn't record which records are prompts.
-pub fn prompts(index: &Index) -> Vec<(usize, Option<i64>)> {
+pub(crate) fn prompts(index: &Index) -> Vec<(usize, Option<i64>)> {
     let Some(prompt) = index
         .names()
         .find("prompt")
@@ -48,7 +48,7 @@ pub fn prompts(index: &Index) -> Vec<(usize, Option<i64>)> {
 }
 
 /// Returns the steps that follow a prompt, in order. Empty if that isn't known.
-pub fn turn_starts(index: &Index) -> Vec<usize> {
+pub(crate) fn turn_starts(index: &Index) -> Vec<usize> {
     let mut steps: Vec<usize> = prompts(index).into_iter().map(|(step, _)| step).collect();
     steps.dedup();
     steps
@@ -56,7 +56,7 @@ pub fn turn_starts(index: &Index) -> Vec<usize> {
 
 /// Returns the steps of each turn. Steps before the first prompt form a separate turn. Empty if
 /// the run has no steps.
-pub fn turn_steps(index: &Index) -> Vec<Range<usize>> {
+pub(crate) fn turn_steps(index: &Index) -> Vec<Range<usize>> {
     let steps = index.steps().len();
     let mut starts = turn_starts(index);
     if starts.first() != Some(&0) {
@@ -73,7 +73,7 @@ pub fn turn_steps(index: &Index) -> Vec<Range<usize>> {
 
 impl Turn {
     /// Sums up the steps of a turn.
-    pub fn new(index: &Index, Range { start: first, end }: Range<usize>) -> Self {
+    pub(crate) fn new(index: &Index, Range { start: first, end }: Range<usize>) -> Self {
         let is_cancelled = |n: &usize| {
             let step = index.steps().get(*n).filter(|step| step.is_cancelled());
             // A cancelled command may have an exit code.

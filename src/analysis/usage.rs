@@ -24,7 +24,7 @@ use crate::model::price::{KindCosts, LIST_DATE};
 
 /// How a report groups runs: one row per day, model or other unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum By {
+pub(crate) enum By {
     /// A day in the reader's time zone.
     Day,
     /// A week, from Monday.
@@ -41,7 +41,7 @@ pub enum By {
 
 impl By {
     /// All of them.
-    pub const ALL: [By; 6] = [
+    pub(crate) const ALL: [By; 6] = [
         By::Day,
         By::Week,
         By::Month,
@@ -51,7 +51,7 @@ impl By {
     ];
 
     /// Returns the word for it in commands and addresses.
-    pub fn as_str(self) -> &'static str {
+    pub(crate) fn as_str(self) -> &'static str {
         match self {
             By::Day => "daily",
             By::Week => "weekly",
@@ -63,7 +63,7 @@ impl By {
     }
 
     /// Returns the head of the column with the names of the rows.
-    pub fn head(self) -> &'static str {
+    pub(crate) fn head(self) -> &'static str {
         match self {
             By::Day => "Day",
             By::Week => "Week from",
@@ -75,7 +75,7 @@ impl By {
     }
 
     /// Returns whether each row is a period of time.
-    pub fn is_period(self) -> bool {
+    pub(crate) fn is_period(self) -> bool {
         matches!(self, By::Day | By::Week | By::Month)
     }
 }
@@ -102,7 +102,7 @@ impl FromStr for By {
 
 /// The days that a report covers, in the reader's time zone.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Days {
+pub(crate) struct Days {
     /// The first day, if there is a limit.
     pub since: Option<Date>,
     /// The last day, if there is a limit.
@@ -111,7 +111,7 @@ pub struct Days {
 
 impl Days {
     /// Returns the last `days` days up to `today`.
-    pub fn last(days: i32, today: Date) -> Self {
+    pub(crate) fn last(days: i32, today: Date) -> Self {
         Self {
             since: today.checked_sub((days - 1).days()).ok(),
             until: Some(today),
@@ -119,7 +119,7 @@ impl Days {
     }
 
     /// Returns as many days right before these, if both limits are known.
-    pub fn before(self) -> Option<Self> {
+    pub(crate) fn before(self) -> Option<Self> {
         let (since, until) = (self.since?, self.until?);
         let days = since.until(until).ok()?.get_days() + 1;
         Some(Self {
@@ -141,7 +141,7 @@ impl Days {
 
 /// Sums over runs, or over parts of them.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
-pub struct Used {
+pub(crate) struct Used {
     /// The number of runs that used anything.
     pub runs: usize,
     /// All tokens.
@@ -208,7 +208,7 @@ impl Used {
     }
 
     /// Formats the cost with its marks: `≈$1.20⁺`.
-    pub fn cost_words(&self) -> String {
+    pub(crate) fn cost_words(&self) -> String {
         let plus = if self.runs_without_cost > 0 {
             "⁺"
         } else {
@@ -223,7 +223,7 @@ impl Used {
     }
 
     /// Explains the marks of the costs: the mark, and what it means.
-    pub fn marks(&self) -> Vec<(&'static str, String)> {
+    pub(crate) fn marks(&self) -> Vec<(&'static str, String)> {
         let mut marks = Vec::new();
         if self.cost_is_estimated {
             marks.push((
@@ -245,7 +245,7 @@ impl Used {
     }
 
     /// Returns the share of the input tokens that came from a cache, in percent, if recorded.
-    pub fn cached_percent(&self) -> Option<u64> {
+    pub(crate) fn cached_percent(&self) -> Option<u64> {
         let cached = self.tokens_cached?;
         let input = self
             .tokens_uncached
@@ -257,7 +257,7 @@ impl Used {
 
 /// A row of a report.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
-pub struct Row {
+pub(crate) struct Row {
     /// The first day of the period, the key of the run, the model, or the project. Empty if it isn't
     /// recorded.
     pub name: String,
@@ -274,7 +274,7 @@ pub struct Row {
 
 /// What one model used within a row.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
-pub struct ModelRow {
+pub(crate) struct ModelRow {
     /// The model. Empty if it isn't recorded.
     pub name: String,
     /// The sums.
@@ -284,7 +284,7 @@ pub struct ModelRow {
 
 /// What runs used.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
-pub struct Usage {
+pub(crate) struct Usage {
     /// How the rows are grouped: `daily`, `weekly`, `monthly`, `session`, `model` or `project`.
     pub by: &'static str,
     /// The first day, `YYYY-MM-DD`, if limited.
@@ -312,7 +312,7 @@ pub struct Usage {
 impl Usage {
     /// Keeps at most `most` rows: the newest periods, or the most expensive others.
     #[must_use]
-    pub fn limited(mut self, by: By, most: usize) -> Self {
+    pub(crate) fn limited(mut self, by: By, most: usize) -> Self {
         let left_out = self.rows.len().saturating_sub(most);
         if by.is_period() {
             self.rows.drain(..left_out);
@@ -324,7 +324,7 @@ impl Usage {
     }
 
     /// States which runs aren't counted, in sentences without a full stop.
-    pub fn left_out(&self) -> Vec<String> {
+    pub(crate) fn left_out(&self) -> Vec<String> {
         let runs = |count: usize, words: &str| {
             (count > 0).then(|| format!("{}{words}", counted(count, "run")))
         };
@@ -467,7 +467,7 @@ fn period(by: By, day: Date) -> Date {
 }
 
 /// Adds up what `runs` used on these days.
-pub fn usage<'a>(
+pub(crate) fn usage<'a>(
     runs: impl Iterator<Item = &'a Summary> + Clone,
     by: By,
     days: Days,

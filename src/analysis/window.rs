@@ -8,7 +8,7 @@ use crate::model::{Index, StepHead};
 
 /// A model's context window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Window {
+pub(crate) struct Window {
     /// Its size in tokens.
     pub tokens: u64,
     /// Whether the size comes from the price list rather than from the trace.
@@ -17,7 +17,7 @@ pub struct Window {
 
 /// A request that nearly fills the context window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct NearlyFull {
+pub(crate) struct NearlyFull {
     /// The step.
     pub step: usize,
     /// Its input tokens.
@@ -35,7 +35,7 @@ impl Window {
     /// Returns the window of the model of `step`: recorded, or else listed. A listed window that
     /// is smaller than `largest`, the most input tokens of any request, is wrong for this run, so
     /// the window is unknown.
-    pub fn of(
+    pub(crate) fn of(
         index: &Index,
         step: Option<&StepHead>,
         largest: u64,
@@ -59,7 +59,7 @@ impl Window {
     }
 
     /// Describes the source of the size if the trace doesn't record it, after a comma.
-    pub fn note(self) -> &'static str {
+    pub(crate) fn note(self) -> &'static str {
         if self.is_listed {
             ", window from the price list"
         } else {

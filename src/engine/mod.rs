@@ -82,7 +82,6 @@ pub use chat::{
     ChatModel, Message, ModelError, ModelErrorKind, Reply, Request, Role, Scripted, ToolCall,
     ToolSpec,
 };
-#[cfg(feature = "board")]
 pub(crate) use clock::splitmix64;
 pub use clock::{Clock, Stepping, SystemClock};
 pub use critic::{Critic, CriticCx, CriticError, Opinion};

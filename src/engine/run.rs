@@ -68,7 +68,6 @@ impl<A: Agent> Engine<A> {
     }
 
     /// Checks that this engine can resume the run, without writing anything.
-    #[cfg(feature = "board")]
     pub(crate) fn check(&self, earlier: &Earlier) -> Result<()> {
         earlier.check(self.agent.name(), self.parts.writer.as_ref())?;
         earlier.state::<A::Data>(self.agent.name()).map(drop)

@@ -63,7 +63,6 @@ const STORES: [(&str, bool); 5] = [
     ("sessions", false),
 ];
 /// How a database begins.
-#[cfg(feature = "board")]
 pub(crate) const SQLITE: &[u8] = b"SQLite format 3\0";
 
 /// The names of databases that the user's environment gives to a program, with that program's own. The
@@ -96,13 +95,11 @@ fn store(name: &str) -> Option<&'static str> {
 
 /// Returns whether a file is the database `program`, by its name and its beginning. Its tables may be
 /// in another file.
-#[cfg(feature = "board")]
 pub(super) fn is_store_of(name: &str, head: &[u8], program: &str) -> bool {
     head.starts_with(SQLITE) && store(name) == Some(program)
 }
 
 /// Returns the name of the database to which a file belongs that has its newest rows.
-#[cfg(feature = "board")]
 pub(crate) fn store_of_log(name: &str) -> Option<&str> {
     name.strip_suffix("-wal")
         .filter(|database| store(database).is_some())

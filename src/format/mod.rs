@@ -63,23 +63,19 @@ mod codex;
 mod continue_cli;
 mod conversation;
 mod copilot;
-#[cfg(feature = "board")]
 mod crush;
 mod draft;
 mod droid;
 mod ends;
 mod gemini;
-#[cfg(feature = "board")]
 mod goose;
 mod gptme;
 mod harbor;
-#[cfg(feature = "board")]
 mod hermes;
 mod inspect;
 mod kimi;
 mod lines;
 mod mini_swe_agent;
-#[cfg(feature = "board")]
 mod opencode;
 mod openhands;
 mod origin;
@@ -90,7 +86,6 @@ mod qitos;
 mod qwen;
 mod reader;
 mod recent;
-#[cfg(feature = "board")]
 mod rows;
 mod shape;
 mod shell;
@@ -107,31 +102,30 @@ mod watch;
 #[cfg(test)]
 pub(crate) use qitos::event_kind;
 
-#[cfg(feature = "board")]
 pub(crate) use added::own_words;
-pub use draft::{Draft, EventDraft, Open, RecordPlace};
+pub(crate) use draft::{Draft, EventDraft, Open, RecordPlace};
 pub use lines::{HEAD_BYTES, is_record, may_be_trace};
-#[cfg(feature = "board")]
 pub(crate) use lines::{SQLITE, name_stores, store_of_log};
 pub(crate) use lines::{before_compression, is_lines};
 pub use origin::{
     EMPTY, Origin, UNKNOWN, hidden_sessions, is_hidden_folder, is_hidden_trace, origin,
 };
-pub use part::{Answer, CallDraft, Part, Tokens, is_at_limit};
+pub(crate) use part::{Answer, CallDraft, Part, Tokens, is_at_limit};
 pub use qitos::{event_head, manifest, step_head};
-pub use reader::{Reader, Source, Tool};
-pub use shape::{
+pub(crate) use reader::{Reader, Source, Tool};
+pub(crate) use shape::{
     Apart, Belongs, Composed, Lines, Mark, Numbering, Paths, Rewrite, Rows, Sections, Several,
     Shape, Table,
 };
-pub use shell::{USER_SHELL, UserShell};
-pub use tools::{ChildFiles, holds_parts, tool};
-#[cfg(feature = "board")]
-pub use tools::{number_of, numbered};
-pub use value::uncut;
-pub use watch::{Values, WatchedValue};
+pub(crate) use shell::{USER_SHELL, UserShell};
+#[cfg(test)]
+pub(crate) use tools::tool;
+pub(crate) use tools::{ChildFiles, holds_parts};
+pub(crate) use tools::{number_of, numbered};
+pub(crate) use value::uncut;
+pub(crate) use watch::{Values, WatchedValue};
 
-#[cfg(all(test, feature = "board"))]
+#[cfg(test)]
 pub(crate) use qitos::{event as event_in, step as step_in};
 
 use crate::model::event::Event;

@@ -463,9 +463,7 @@ mod tests {
                 "{\"sessionId\": \"a\", \"title\": \"t\", \"workspaceDirectory\": \"/\", \"history\": [",
                 "Continue session",
             ),
-            #[cfg(feature = "board")]
             ("crush.db", "SQLite format 3\0", "Crush session"),
-            #[cfg(feature = "board")]
             ("opencode.db", "SQLite format 3\0", "OpenCode session"),
             ("opencode.db", "no database", "other"),
         ] {

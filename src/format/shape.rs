@@ -270,4 +270,4 @@ pub struct Belongs {
 }
 
 /// Paths to values of a document: `*` matches any item of a list, `{}` any member of an object.
-pub type Paths = &'static [&'static [&'static str]];
+pub(crate) type Paths = &'static [&'static [&'static str]];

@@ -7,11 +7,11 @@
 use crate::model::json::Json;
 
 /// The stage of an event with such a command or its output.
-pub const USER_SHELL: &str = "user_shell";
+pub(crate) const USER_SHELL: &str = "user_shell";
 
 /// What a message contains of a command.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct UserShell<'a> {
+pub(crate) struct UserShell<'a> {
     /// The command. `None` if the message is the output of the one before.
     pub command: Option<&'a str>,
     /// The output. `None` if a later message may contain it.
@@ -29,7 +29,7 @@ const PRODUCED: &str = "This produced the following result:\n";
 
 impl<'a> UserShell<'a> {
     /// Returns the command or output in a message. `None` if the message is something else.
-    pub fn of(message: &'a str) -> Option<Self> {
+    pub(crate) fn of(message: &'a str) -> Option<Self> {
         let message = message.trim();
         if let Some(rest) = message.strip_prefix("<bash-input>") {
             let command = rest.strip_suffix("</bash-input>").unwrap_or(rest);
@@ -71,7 +71,7 @@ impl<'a> UserShell<'a> {
     }
 
     /// Returns the command in a record that has it in fields: in its message, or in a part of it.
-    pub fn in_record(record: &'a Json<'_>) -> Option<Self> {
+    pub(crate) fn in_record(record: &'a Json<'_>) -> Option<Self> {
         let text = |command: &'a Json<'_>, key: &str| command.get(key).and_then(Json::as_str);
         let part = || match record.get("parts")? {
             Json::Array(parts) => parts
@@ -94,12 +94,12 @@ impl<'a> UserShell<'a> {
     }
 
     /// Returns whether a message is a command that the user ran, or its output.
-    pub fn is_in(message: &'a str) -> bool {
+    pub(crate) fn is_in(message: &'a str) -> bool {
         Self::of(message).is_some()
     }
 
     /// Returns the whole output, with the text from standard error last.
-    pub fn whole_output(&self) -> Option<String> {
+    pub(crate) fn whole_output(&self) -> Option<String> {
         let texts = [self.output?, self.stderr];
         let texts = texts.into_iter().filter(|text| !text.is_empty());
         Some(texts.collect::<Vec<_>>().join("\n"))

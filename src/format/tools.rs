@@ -3,13 +3,11 @@
 use std::ffi::OsStr;
 
 use super::{
-    Shape, Tool, aider, amp, atif, claude, cline, codex, continue_cli, copilot, droid, gemini,
-    gptme, harbor, inspect, kimi, lines, mini_swe_agent, openhands, otlp, pi, qwen, swe_agent,
-    tau2, vibe, vibe2,
+    Shape, Tool, aider, amp, atif, claude, cline, codex, continue_cli, copilot, crush, droid,
+    gemini, goose, gptme, harbor, hermes, inspect, kimi, lines, mini_swe_agent, opencode, openhands,
+    otlp, pi, qwen, swe_agent, tau2, vibe, vibe2,
 };
 
-#[cfg(feature = "board")]
-use super::{crush, goose, hermes, opencode};
 
 /// The tools whose traces are read. They are tried in this order.
 static TOOLS: &[&Tool] = &[
@@ -51,23 +49,18 @@ static TOOLS: &[&Tool] = &[
     &tau2::RESULTS,
     &tau2::SIMULATION,
     &aider::SESSION,
-    #[cfg(feature = "board")]
     &opencode::OPENCODE,
-    #[cfg(feature = "board")]
     &opencode::KILO,
-    #[cfg(feature = "board")]
     &hermes::SESSION,
-    #[cfg(feature = "board")]
     &opencode::FILES,
-    #[cfg(feature = "board")]
     &opencode::EXPORT,
     &crush::SESSION,
-    #[cfg(feature = "board")]
     &goose::SESSION,
 ];
 
 /// Returns the tool that wrote a file with this name and beginning.
-pub fn tool(name: &str, head: &[u8]) -> Option<&'static Tool> {
+#[cfg(test)]
+pub(crate) fn tool(name: &str, head: &[u8]) -> Option<&'static Tool> {
     let name = &*lines::with_lower_ending(name);
     tool_of(name, &lines::mended(head, lines::is_lines(name)))
 }
@@ -80,7 +73,7 @@ pub(super) fn tool_of(name: &str, head: &[u8]) -> Option<&'static Tool> {
 
 /// Returns whether the directory `name` in `folder` only holds parts of runs whose own files are
 /// elsewhere. There may be a hundred thousand such directories.
-pub fn holds_parts(folder: &OsStr, name: &OsStr) -> bool {
+pub(crate) fn holds_parts(folder: &OsStr, name: &OsStr) -> bool {
     let (Some(folder), Some(name)) = (folder.to_str(), name.to_str()) else {
         return false;
     };
@@ -91,14 +84,12 @@ pub fn holds_parts(folder: &OsStr, name: &OsStr) -> bool {
 }
 
 /// Returns the number of a tool in this build.
-#[cfg(feature = "board")]
-pub fn number_of(tool: &'static Tool) -> Option<usize> {
+pub(crate) fn number_of(tool: &'static Tool) -> Option<usize> {
     TOOLS.iter().position(|known| std::ptr::eq(*known, tool))
 }
 
 /// Returns the tool with this number.
-#[cfg(feature = "board")]
-pub fn numbered(number: usize) -> Option<&'static Tool> {
+pub(crate) fn numbered(number: usize) -> Option<&'static Tool> {
     TOOLS.get(number).copied()
 }
 
@@ -145,7 +136,6 @@ impl Tool {
 
     /// Returns the tool that reads a copy of a run of this one. A document that was made from several
     /// files is one file there.
-    #[cfg(feature = "board")]
     pub fn of_copy(&'static self) -> &'static Self {
         match self.shape {
             Shape::Composed(_) => &opencode::EXPORT,

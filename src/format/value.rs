@@ -46,7 +46,7 @@ pub(super) fn cut(text: &str) -> Box<str> {
 
 /// Returns the part of a text from `cut` that is in the trace, and whether that is the whole
 /// text.
-pub fn uncut(text: &str) -> (&str, bool) {
+pub(crate) fn uncut(text: &str) -> (&str, bool) {
     match text.strip_suffix('…') {
         Some(start) if text.len() >= MAX_TEXT_BYTES => (start, false),
         _ => (text, true),
@@ -103,7 +103,6 @@ pub(super) fn millis(value: Option<&str>) -> Option<i64> {
 
 /// Returns a time in microseconds, from seconds since the epoch, or from milliseconds if the number
 /// is too large for those.
-#[cfg(feature = "board")]
 pub(super) fn time(value: Option<&str>) -> Option<i64> {
     seconds(value).or_else(|| millis(value))
 }

@@ -15,7 +15,7 @@ const MAX_KEY_BYTES: usize = 256;
 
 /// A scan of one document.
 #[derive(Debug)]
-pub struct Values {
+pub(crate) struct Values {
     paths: &'static [&'static [&'static str]],
     /// The open objects and lists that a watched path leads into.
     frames: Vec<Frame>,
@@ -37,7 +37,7 @@ pub struct Values {
 
 /// A watched value.
 #[derive(Debug, Clone, Copy)]
-pub struct WatchedValue<'a> {
+pub(crate) struct WatchedValue<'a> {
     /// The index of its path.
     pub path: usize,
     /// Its key, if the path matches any member of an object.
@@ -112,7 +112,7 @@ const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 impl Values {
     /// Creates a scan for the values at `paths`, at most 64. `*` matches any item of a list, `{}`
     /// any member of an object.
-    pub fn new(paths: &'static [&'static [&'static str]]) -> Self {
+    pub(crate) fn new(paths: &'static [&'static [&'static str]]) -> Self {
         Self {
             paths,
             frames: Vec::new(),
@@ -131,7 +131,7 @@ impl Values {
     /// Sets the position of the document in its file: its offset, and the number of newlines before
     /// it. The reported positions are then those in the file.
     #[must_use]
-    pub fn from(self, offset: u64, lines: u64) -> Self {
+    pub(crate) fn from(self, offset: u64, lines: u64) -> Self {
         Self {
             offset,
             lines,
@@ -141,7 +141,7 @@ impl Values {
 
     /// Disables values. Only positions are reported.
     #[must_use]
-    pub fn places_only(self) -> Self {
+    pub(crate) fn places_only(self) -> Self {
         Self {
             places_only: true,
             ..self
@@ -149,27 +149,27 @@ impl Values {
     }
 
     /// Returns the offset and the line where an unfinished watched value starts.
-    pub fn under_way(&self) -> Option<(u64, u64)> {
+    pub(crate) fn under_way(&self) -> Option<(u64, u64)> {
         self.open.as_ref().map(|open| (open.start, open.line))
     }
 
     /// Returns whether the document has ended.
-    pub fn is_whole(&self) -> bool {
+    pub(crate) fn is_whole(&self) -> bool {
         self.state == State::Done
     }
 
     /// Returns whether it isn't a JSON document.
-    pub fn is_broken(&self) -> bool {
+    pub(crate) fn is_broken(&self) -> bool {
         self.state == State::Broken
     }
 
     /// Returns the end offset of the last watched value.
-    pub fn end(&self) -> u64 {
+    pub(crate) fn end(&self) -> u64 {
         self.end
     }
 
     /// Takes the next piece, and passes on the watched values that end in it.
-    pub fn push(&mut self, piece: &[u8], mut on_value: impl FnMut(WatchedValue<'_>)) {
+    pub(crate) fn push(&mut self, piece: &[u8], mut on_value: impl FnMut(WatchedValue<'_>)) {
         (self.kept, self.counted) = (0, 0);
         let begins = self.offset == 0 && self.state == State::Value && self.frames.is_empty();
         let mut at = if begins && piece.starts_with(BYTE_ORDER_MARK) {

@@ -34,13 +34,13 @@ const NO_EDITORS: [&str; 9] = [
 
 /// The person's editor, as the pattern of its addresses.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Editor {
+pub(crate) struct Editor {
     pattern: Box<str>,
 }
 
 /// A file of a run that was on this machine when it was looked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct EditorFile<'a> {
+pub(crate) struct EditorFile<'a> {
     pattern: &'a str,
     /// Its path with percent encoding.
     encoded: String,
@@ -48,7 +48,7 @@ pub struct EditorFile<'a> {
 
 impl EditorFile<'_> {
     /// Returns the address that opens the file at a line counted from 1.
-    pub fn at(&self, line: Option<usize>) -> String {
+    pub(crate) fn at(&self, line: Option<usize>) -> String {
         let line = line.unwrap_or(1).max(1).to_string();
         // The path has no braces any more.
         self.pattern
@@ -59,7 +59,7 @@ impl EditorFile<'_> {
 
 /// A name of a file and a line in a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct FilePlace {
+pub(crate) struct FilePlace {
     /// As the message has it: `src/a.rs:10`.
     pub words: String,
     /// The address that opens it.
@@ -71,7 +71,7 @@ impl Editor {
     ///
     /// # Errors
     /// Says what is wrong with the setting.
-    pub fn parse(written: &str) -> Result<Self, String> {
+    pub(crate) fn parse(written: &str) -> Result<Self, String> {
         let known = EDITORS.iter().find(|(name, _)| *name == written);
         let pattern = known.map_or(written, |(_, pattern)| *pattern);
         let Some((scheme, _)) = pattern
@@ -101,12 +101,12 @@ impl Editor {
 
     /// Returns the address that opens a file of a run, at a line counted from 1. `None` if the file
     /// isn't within `project`, the run's working directory, or doesn't exist on this machine now.
-    pub fn address(&self, path: &str, project: &str, line: Option<usize>) -> Option<String> {
+    pub(crate) fn address(&self, path: &str, project: &str, line: Option<usize>) -> Option<String> {
         Some(self.file(path, project)?.at(line))
     }
 
     /// Looks for a file of a run as [`Self::address`] does, for the addresses of several lines.
-    pub fn file(&self, path: &str, project: &str) -> Option<EditorFile<'_>> {
+    pub(crate) fn file(&self, path: &str, project: &str) -> Option<EditorFile<'_>> {
         let file = file_within(path, project)?;
         let mut encoded = String::new();
         for byte in file.to_str()?.bytes() {
@@ -126,7 +126,7 @@ impl Editor {
 
     /// Finds the first name of a file with a line in a message: `a.py:3: error`, or Python's
     /// `File "a.py", line 3`.
-    pub fn place_in(&self, message: &str, project: &str) -> Option<FilePlace> {
+    pub(crate) fn place_in(&self, message: &str, project: &str) -> Option<FilePlace> {
         let mut places = places(message).take(MAX_WORDS);
         places.find_map(|(path, line)| {
             Some(FilePlace {

@@ -22,15 +22,17 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
-pub use editor::{Editor, EditorFile, FilePlace};
-pub use roots::{Listed, list};
-pub use run::{FETCH_PATIENCE, Run};
-pub use search::{HitSink, search};
-pub use shared::{Elsewhere, Mode, Options, RootStatus, Status};
-pub use tags::{Added, FollowedTags, TagFile, Tags, check_tag, has_own_tag};
+pub(crate) use editor::{Editor, EditorFile};
+pub(crate) use roots::{Listed, list};
+pub(crate) use run::{FETCH_PATIENCE, Run};
+pub(crate) use search::{HitSink, search};
+pub(crate) use shared::{Elsewhere, Mode, Options, Status};
+pub(crate) use tags::{Added, FollowedTags, TagFile, check_tag, has_own_tag};
 
-pub use crate::mirror::Status as MirrorStatus;
-pub use crate::trace::{RedactionPreview, SharedSecrets, Skipped, SkippedKind, SkippedTotal};
+pub(crate) use crate::mirror::Status as MirrorStatus;
+pub(crate) use crate::trace::{
+    RedactionPreview, SharedSecrets, Skipped, SkippedKind, SkippedTotal,
+};
 
 use crate::mirror::Mirror;
 use crate::model::RunKey;
@@ -42,7 +44,7 @@ const CLOSE_WITHIN: Duration = Duration::from_secs(1);
 
 /// All runs below some roots, kept up to date by a background thread.
 #[derive(Debug)]
-pub struct Library {
+pub(crate) struct Library {
     shared: Arc<Shared>,
     elsewhere: Vec<Elsewhere>,
     /// The object stores among the roots, by the root's position.
@@ -54,7 +56,7 @@ pub struct Library {
 impl Library {
     /// Opens roots and follows them until the library is dropped. Returns immediately, and runs
     /// appear as they are found.
-    pub fn open(roots: Vec<PathBuf>, options: Options) -> Self {
+    pub(crate) fn open(roots: Vec<PathBuf>, options: Options) -> Self {
         Self::follow(Shared::new(&roots, &options.mirrors), roots, options)
     }
 
@@ -87,12 +89,17 @@ impl Library {
     }
 
     /// Reads roots once, completely.
-    pub fn load(roots: Vec<PathBuf>) -> Self {
+    #[cfg(test)]
+    pub(crate) fn load(roots: Vec<PathBuf>) -> Self {
         Self::load_with(roots, Arc::default(), Arc::default())
     }
 
     /// Reads roots once, completely, with prices to estimate costs and the tags of the user.
-    pub fn load_with(roots: Vec<PathBuf>, prices: Arc<Prices>, tags: Arc<FollowedTags>) -> Self {
+    pub(crate) fn load_with(
+        roots: Vec<PathBuf>,
+        prices: Arc<Prices>,
+        tags: Arc<FollowedTags>,
+    ) -> Self {
         let shared = Arc::new(Shared::new(&roots, &[]));
         let options = Options {
             poll: Some(Duration::MAX),
@@ -111,12 +118,12 @@ impl Library {
 
     /// Returns the directories that weren't opened, but that contain traces, judging by their
     /// names.
-    pub fn elsewhere(&self) -> &[Elsewhere] {
+    pub(crate) fn elsewhere(&self) -> &[Elsewhere] {
         &self.elsewhere
     }
 
     /// Returns all runs, ordered by key.
-    pub fn runs(&self) -> Vec<Arc<Run>> {
+    pub(crate) fn runs(&self) -> Vec<Arc<Run>> {
         self.shared
             .runs
             .read()
@@ -125,7 +132,7 @@ impl Library {
     }
 
     /// Returns the runs that count. Of several files with the same records, only one does.
-    pub fn counted(&self) -> Vec<Arc<Run>> {
+    pub(crate) fn counted(&self) -> Vec<Arc<Run>> {
         self.listed(false).0
     }
 
@@ -145,7 +152,7 @@ impl Library {
     }
 
     /// Returns the run with this key.
-    pub fn run(&self, key: &str) -> Option<Arc<Run>> {
+    pub(crate) fn run(&self, key: &str) -> Option<Arc<Run>> {
         self.shared
             .runs
             .read()
@@ -155,13 +162,13 @@ impl Library {
     }
 
     /// Stops following the roots, after the index cache is written. The runs remain readable.
-    pub fn stop(&self) {
+    pub(crate) fn stop(&self) {
         self.shared.hints.stop();
     }
 
     /// Stops following the roots and waits until the index cache is written, but no longer than a
     /// second, because a disk may not respond.
-    pub fn close(&self) {
+    pub(crate) fn close(&self) {
         self.stop();
         let followed = self
             .followed
@@ -173,7 +180,7 @@ impl Library {
     }
 
     /// Returns a receiver of the revision.
-    pub fn revision(&self) -> watch::Receiver<u64> {
+    pub(crate) fn revision(&self) -> watch::Receiver<u64> {
         self.shared.revision.subscribe()
     }
 
@@ -184,7 +191,7 @@ impl Library {
     }
 
     /// Returns the state of watching.
-    pub fn status(&self) -> Status {
+    pub(crate) fn status(&self) -> Status {
         let mut status = match self.shared.status.read() {
             Ok(status) => status.clone(),
             Err(poisoned) => poisoned.into_inner().clone(),

@@ -174,7 +174,7 @@ pub(super) fn shown(root: &Path, mirrors: &[Arc<Mirror>]) -> PathBuf {
 
 /// A run that hasn't been read.
 #[derive(Debug, Clone)]
-pub struct Listed {
+pub(crate) struct Listed {
     /// Its key on a board over the same roots.
     pub key: RunKey,
     /// Its directory or file as the user would type it.
@@ -186,7 +186,7 @@ pub struct Listed {
 }
 
 /// Returns the runs below `roots` ordered by key, and the roots that can't be read with the reason.
-pub fn list(roots: Vec<PathBuf>) -> (Vec<Listed>, Vec<(PathBuf, String)>) {
+pub(crate) fn list(roots: Vec<PathBuf>) -> (Vec<Listed>, Vec<(PathBuf, String)>) {
     let (mut runs, mut faults) = (BTreeMap::new(), Vec::new());
     let mut known = HashSet::new();
     for mut root in Root::all(roots, &[]) {

@@ -23,7 +23,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Options for following roots.
 #[derive(Debug, Clone, Default)]
-pub struct Options {
+pub(crate) struct Options {
     /// Checks every file this often, and ignores file system events.
     pub poll: Option<Duration>,
     /// A directory outside of the roots for the index cache. With it, the next start doesn't have
@@ -41,7 +41,7 @@ pub struct Options {
 
 /// A directory in which a tool keeps its traces.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Elsewhere {
+pub(crate) struct Elsewhere {
     /// The tool.
     pub tool: &'static str,
     /// The directory.
@@ -63,7 +63,7 @@ pub(super) struct Shared {
 
 /// The state of watching.
 #[derive(Debug, Clone)]
-pub struct Status {
+pub(crate) struct Status {
     /// How the board learns of changes.
     pub mode: Mode,
     /// When the roots were last scanned.
@@ -84,7 +84,7 @@ pub struct Status {
 
 /// How the board learns of changes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Mode {
+pub(crate) enum Mode {
     /// File system events, and a sweep that catches what they miss.
     Native,
     /// Polling only, with the reason.
@@ -93,7 +93,7 @@ pub enum Mode {
 
 /// The state of a root.
 #[derive(Debug, Clone)]
-pub struct RootStatus {
+pub(crate) struct RootStatus {
     /// The root as the user typed it.
     pub path: PathBuf,
     /// Why the root can't be read, if it can't.

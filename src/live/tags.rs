@@ -45,7 +45,7 @@ const DIR_PREFIX: &str = "tag=";
 ///
 /// # Errors
 /// Returns what is wrong with the name.
-pub fn check_tag(name: &str) -> std::result::Result<(), String> {
+pub(crate) fn check_tag(name: &str) -> std::result::Result<(), String> {
     let is_refused = |c: char| c.is_whitespace() || c.is_control() || REFUSED.contains(&c);
     if name.is_empty() || name.chars().nth(MAX_TAG_CHARS).is_some() {
         return Err(format!("a tag has 1 to {MAX_TAG_CHARS} characters"));
@@ -73,7 +73,7 @@ fn is_same_tag(one: &str, other: &str) -> bool {
 
 /// The tags of runs, by the path of the run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Tags(BTreeMap<String, Tagged>);
+pub(crate) struct Tags(BTreeMap<String, Tagged>);
 
 /// The tags of one run.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -129,7 +129,7 @@ struct Written<T> {
 
 /// What came of adding a tag to a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Added {
+pub(crate) enum Added {
     /// The run has the tag now.
     New,
     /// The run already had the tag.
@@ -142,7 +142,7 @@ pub enum Added {
 
 impl Tags {
     /// Adds a tag to the run in this directory. Drops the tags of an earlier run there.
-    pub fn add(&mut self, dir: &RunDir, run: &Summary, name: &str) -> Added {
+    pub(crate) fn add(&mut self, dir: &RunDir, run: &Summary, name: &str) -> Added {
         let Some(path) = dir.path().to_str() else {
             return Added::NoPath;
         };
@@ -163,7 +163,7 @@ impl Tags {
 
     /// Removes a tag from the run in this directory, and from an earlier run there. Returns whether
     /// the run had it.
-    pub fn remove(&mut self, dir: &RunDir, run: &Summary, name: &str) -> bool {
+    pub(crate) fn remove(&mut self, dir: &RunDir, run: &Summary, name: &str) -> bool {
         let Some((path, known)) =
             (dir.path().to_str()).and_then(|path| Some((path, self.0.get_mut(path)?)))
         else {
@@ -177,7 +177,7 @@ impl Tags {
     }
 
     /// Removes a tag from all runs whose path `is_gone`. Returns their number.
-    pub fn forget(&mut self, name: &str, is_gone: impl Fn(&Path) -> bool) -> usize {
+    pub(crate) fn forget(&mut self, name: &str, is_gone: impl Fn(&Path) -> bool) -> usize {
         let mut removed = 0;
         self.0.retain(|path, known| {
             if known.has(name) && is_gone(Path::new(path)) {
@@ -190,7 +190,7 @@ impl Tags {
     }
 
     /// Returns the number of runs with this tag whose path `is_gone`.
-    pub fn gone(&self, name: &str, is_gone: impl Fn(&Path) -> bool) -> usize {
+    pub(crate) fn gone(&self, name: &str, is_gone: impl Fn(&Path) -> bool) -> usize {
         let with_tag = self.0.iter().filter(|(_, known)| known.has(name));
         with_tag
             .filter(|(path, _)| is_gone(Path::new(path)))
@@ -198,7 +198,7 @@ impl Tags {
     }
 
     /// Returns the tags, in one of its spellings each, and the number of runs that have it.
-    pub fn counts(&self) -> Vec<(&str, usize)> {
+    pub(crate) fn counts(&self) -> Vec<(&str, usize)> {
         let mut counts: BTreeMap<String, (&str, usize)> = BTreeMap::new();
         for name in self.0.values().flat_map(|known| &known.tags) {
             let (_, count) = counts.entry(name.to_lowercase()).or_insert((name, 0));
@@ -276,13 +276,13 @@ fn unknown_version(version: u32) -> String {
 
 /// The file with the tags that the user gave to runs.
 #[derive(Debug, Clone)]
-pub struct TagFile {
+pub(crate) struct TagFile {
     dir: PathBuf,
 }
 
 impl TagFile {
     /// Returns the file in the directory of the settings. It may not exist yet.
-    pub fn new(dir: PathBuf) -> Self {
+    pub(crate) fn new(dir: PathBuf) -> Self {
         Self { dir }
     }
 
@@ -294,7 +294,7 @@ impl TagFile {
     ///
     /// # Errors
     /// The file can't be read, is too large, or is damaged.
-    pub fn read(&self) -> Result<Tags> {
+    pub(crate) fn read(&self) -> Result<Tags> {
         match self.bytes()? {
             Some(bytes) => self.parse(&bytes),
             None => Ok(Tags::default()),
@@ -342,7 +342,7 @@ impl TagFile {
     ///
     /// # Errors
     /// The file can't be read, is damaged, or can't be written. It's unchanged then.
-    pub fn change<T>(&self, change: impl FnOnce(&mut Tags) -> T) -> Result<T> {
+    pub(crate) fn change<T>(&self, change: impl FnOnce(&mut Tags) -> T) -> Result<T> {
         fs::create_dir_all(&self.dir).map_err(|error| self.unwritable(error))?;
         let lock = cache_file::open(&self.dir.join(LOCK), Access::Lock);
         // Released when the file is closed.
@@ -438,7 +438,7 @@ struct Seen {
 
 /// The tags that the user gave to runs, as they are in the file now.
 #[derive(Debug, Default)]
-pub struct FollowedTags {
+pub(crate) struct FollowedTags {
     file: Option<TagFile>,
     tags: RwLock<Arc<Tags>>,
     seen: Mutex<Seen>,
@@ -449,13 +449,13 @@ impl FollowedTags {
     ///
     /// # Errors
     /// The file can't be read, is too large, or is damaged.
-    pub fn read(file: Option<TagFile>) -> Result<Self> {
+    pub(crate) fn read(file: Option<TagFile>) -> Result<Self> {
         let (followed, fault) = Self::follow(file);
         fault.map_or(Ok(followed), Err)
     }
 
     /// Reads the file, without tags if that fails. Also returns why it failed.
-    pub fn follow(file: Option<TagFile>) -> (Self, Option<Error>) {
+    pub(crate) fn follow(file: Option<TagFile>) -> (Self, Option<Error>) {
         let followed = Self {
             file,
             ..Self::default()
@@ -501,7 +501,7 @@ impl FollowedTags {
     }
 
     /// Returns the tags that the user gave to runs, as they are now.
-    pub fn now(&self) -> Arc<Tags> {
+    pub(crate) fn now(&self) -> Arc<Tags> {
         Arc::clone(&self.tags.read().unwrap_or_else(PoisonError::into_inner))
     }
 
@@ -514,7 +514,7 @@ impl FollowedTags {
     }
 
     /// Sets the tags of a run that isn't followed.
-    pub fn apply(&self, run: &mut Summary, dir: &RunDir) {
+    pub(crate) fn apply(&self, run: &mut Summary, dir: &RunDir) {
         if let Some(tags) = self.changed(run, dir) {
             run.tags = tags;
         }
@@ -522,7 +522,7 @@ impl FollowedTags {
 }
 
 /// Returns whether a run has a tag from its own records or a directory.
-pub fn has_own_tag(run: &Summary, dir: &RunDir, name: &str) -> bool {
+pub(crate) fn has_own_tag(run: &Summary, dir: &RunDir, name: &str) -> bool {
     let recorded = run.recorded_tags.iter().map(String::as_str);
     let mut own = recorded.chain(of_directories(dir.root(), dir.path()));
     own.any(|tag| is_same_tag(tag, name))

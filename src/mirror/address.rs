@@ -38,7 +38,7 @@ impl Cloud {
 
 /// A place in an object store.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Address {
+pub(crate) struct Address {
     pub(super) cloud: Cloud,
     /// The bucket, or the container in Azure.
     pub(super) bucket: String,
@@ -50,7 +50,7 @@ impl Address {
     /// Returns whether a root is meant as an address of a store and not a directory: whether it
     /// begins with `SCHEME://`. Only [`Self::parse`] knows which schemes exist. A single letter is
     /// a drive of Windows.
-    pub fn is_meant(text: &str) -> bool {
+    pub(crate) fn is_meant(text: &str) -> bool {
         text.split_once("://").is_some_and(|(scheme, _)| {
             scheme.len() >= 2 && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric())
         })
@@ -60,7 +60,7 @@ impl Address {
     ///
     /// # Errors
     /// The scheme is unknown, the bucket is missing or has an impossible name, or the prefix has an empty part.
-    pub fn parse(text: &str) -> Result<Self> {
+    pub(crate) fn parse(text: &str) -> Result<Self> {
         let wrong = |why: &str| {
             let what = format!("{text} isn't a valid object store address: {why}");
             Error::new(Kind::Usage, what).hint(

@@ -46,17 +46,19 @@ mod store;
 use std::path::PathBuf;
 use std::time::Duration;
 
-pub use address::Address;
+pub(crate) use address::Address;
 #[cfg(feature = "cloud")]
-pub use settings::Settings;
-pub use status::{Status, Trouble};
-pub use thread::Mirror;
+pub(crate) use settings::Settings;
+pub(crate) use status::Status;
+#[cfg(test)]
+pub(crate) use status::Trouble;
+pub(crate) use thread::Mirror;
 #[cfg(not(feature = "cloud"))]
 pub use thread::Settings;
 
 /// How to follow a store.
 #[derive(Debug, Clone)]
-pub struct Options {
+pub(crate) struct Options {
     /// The directory of the cache; `None` for one that is removed at the end.
     pub cache: Option<PathBuf>,
     /// The largest size of the cache in bytes.
@@ -71,7 +73,7 @@ pub struct Options {
 
 /// The limits of a listing. A listing beyond one fails as a whole, since the missing objects are unknown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ListingBounds {
+pub(crate) struct ListingBounds {
     /// Objects.
     pub objects: usize,
     /// Pages, each with up to 1,000 objects.

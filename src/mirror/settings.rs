@@ -68,7 +68,7 @@ pub(super) enum Login {
 
 /// How to reach a store, and as whom.
 #[derive(Clone)]
-pub struct Settings {
+pub(crate) struct Settings {
     pub(super) login: Login,
     /// Why there are no credentials, if a file has unusable ones.
     pub(super) why_none: Option<String>,
@@ -96,7 +96,7 @@ impl Settings {
     ///
     /// # Errors
     /// The selected profile doesn't exist, or a file can't be read.
-    pub fn read(address: &Address) -> Result<Self> {
+    pub(crate) fn read(address: &Address) -> Result<Self> {
         Self::read_with(address.cloud, |name| {
             std::env::var_os(name).filter(|value| !value.is_empty())
         })

@@ -7,11 +7,9 @@ use crate::trace::Skipped;
 
 /// The status of a mirror.
 #[derive(Debug, Clone, Default)]
-pub struct Status {
+pub(crate) struct Status {
     /// The address as the person wrote it.
     pub address: String,
-    /// The host of the store.
-    pub host: String,
     /// The cache is complete as of this time; `None` until it is complete for the first time.
     pub as_of: Option<Instant>,
     /// When the last complete listing ended.
@@ -55,7 +53,7 @@ pub struct Status {
 
 /// Why a store can't be followed at the moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Trouble {
+pub(crate) struct Trouble {
     /// What is wrong.
     pub what: String,
     /// What to do about it, if known.

@@ -66,11 +66,6 @@ impl Store {
         })
     }
 
-    /// The host of the store.
-    pub(super) fn host(&self) -> String {
-        target(&self.address, &self.current().settings).host
-    }
-
     /// Identifies the store: its host, and the path of the endpoint if it has one.
     pub(super) fn id(&self) -> String {
         target(&self.address, &self.current().settings).store

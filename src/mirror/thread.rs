@@ -32,7 +32,7 @@ const END: Duration = Duration::from_millis(500);
 
 /// Follows a store until it is dropped.
 #[derive(Debug)]
-pub struct Mirror {
+pub(crate) struct Mirror {
     dir: PathBuf,
     shared: Arc<Shared>,
     stop: watch::Sender<bool>,
@@ -48,7 +48,7 @@ impl Mirror {
     ///
     /// # Errors
     /// The settings can't be used, or the cache directory can't be written.
-    pub fn follow(address: &Address, settings: Settings, options: Options) -> Result<Self> {
+    pub(crate) fn follow(address: &Address, settings: Settings, options: Options) -> Result<Self> {
         Self::follow_with(address, settings, options, PATIENCE, FIRST_WAIT)
     }
 
@@ -104,52 +104,52 @@ impl Mirror {
     }
 
     /// The directory of the cached files.
-    pub fn dir(&self) -> &Path {
+    pub(crate) fn dir(&self) -> &Path {
         &self.dir
     }
 
     /// The address as the person wrote it.
-    pub fn address(&self) -> &str {
+    pub(crate) fn address(&self) -> &str {
         &self.shared.address
     }
 
     /// The current status.
-    pub fn status(&self) -> Status {
+    pub(crate) fn status(&self) -> Status {
         self.shared.status()
     }
 
     /// Returns whether any file was evicted.
-    pub fn has_evicted(&self) -> bool {
+    pub(crate) fn has_evicted(&self) -> bool {
         self.shared.evicted.count() > 0
     }
 
     /// Returns whether one of `files` was evicted.
-    pub fn is_evicted(&self, files: &[PathBuf]) -> bool {
+    pub(crate) fn is_evicted(&self, files: &[PathBuf]) -> bool {
         self.shared.evicted.is_evicted(files)
     }
 
     /// Keeps `files` from being evicted until the value is dropped. Returns `None` if one is evicted already.
-    pub fn hold(&self, files: &[PathBuf]) -> Option<impl Sized + Send + use<>> {
+    pub(crate) fn hold(&self, files: &[PathBuf]) -> Option<impl Sized + Send + use<>> {
         self.shared.evicted.hold(files)
     }
 
     /// Records that somebody opens `path`. It is fetched if it was evicted, and stays longer than newer files.
-    pub fn ask(&self, path: &Path) {
+    pub(crate) fn ask(&self, path: &Path) {
         self.shared.evicted.ask(path);
     }
 
     /// Reports evicted files that were fetched again, or couldn't be.
-    pub fn news(&self) -> watch::Receiver<()> {
+    pub(crate) fn news(&self) -> watch::Receiver<()> {
         self.shared.evicted.news()
     }
 
     /// Returns why `path` couldn't be fetched again.
-    pub fn failure(&self, path: &Path) -> Option<String> {
+    pub(crate) fn failure(&self, path: &Path) -> Option<String> {
         self.shared.evicted.failure(path)
     }
 
     /// Calls `listener` when the status of the store itself changes.
-    pub fn listen(&self, listener: impl Fn() + Send + 'static) {
+    pub(crate) fn listen(&self, listener: impl Fn() + Send + 'static) {
         self.shared.listen(listener);
     }
 }
@@ -158,7 +158,6 @@ impl Mirror {
 pub(super) fn shared(address: &Address, store: &Store, keep: &Keep, options: &Options) -> Shared {
     let status = Status {
         address: address.to_string(),
-        host: store.host(),
         next: Some(Instant::now()),
         limit: options.limit,
         budget: options.budget,

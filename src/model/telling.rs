@@ -6,12 +6,10 @@
 //!
 //! Must not know which tool printed the text.
 
-#[cfg(feature = "board")]
 mod said;
 
 use std::borrow::Cow;
 
-#[cfg(feature = "board")]
 pub(crate) use said::{lines_of_file, said_line, tests_line};
 
 use super::names::cut_at;

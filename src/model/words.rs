@@ -14,9 +14,11 @@ macro_rules! words {
 
         impl $name {
             /// All values, in order.
+            #[allow(dead_code, reason = "not every list of words is iterated")]
             $vis const ALL: [$name; [$($word),*].len()] = [$($name::$variant),*];
 
             /// Returns the value as written.
+            #[allow(dead_code, reason = "some words are only written as JSON")]
             $vis fn as_str(self) -> &'static str {
                 match self {
                     $($name::$variant => $word,)*
@@ -86,11 +88,7 @@ macro_rules! open_words {
 pub(crate) use {open_words, words};
 
 /// Formats an integer with commas between the thousands: `12,500`.
-#[cfg_attr(
-    not(feature = "board"),
-    expect(unreachable_pub, reason = "`analysis` shows it to other crates")
-)]
-pub fn grouped(number: u64) -> String {
+pub(crate) fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut out = String::with_capacity(digits.len() + digits.len() / 3);
     for (index, digit) in digits.chars().enumerate() {

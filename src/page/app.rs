@@ -28,7 +28,7 @@ const MAX_STREAMS: usize = 1_024;
 
 /// The state that all handlers share.
 #[derive(Debug, Clone)]
-pub struct AppState {
+pub(crate) struct AppState {
     pub(crate) library: Arc<Library>,
     /// Boot id: identifies one start of the server.
     pub(crate) boot: Arc<str>,
@@ -69,7 +69,7 @@ pub struct AppState {
 impl AppState {
     /// Creates the state for a library served under the name `host`. Streams end when `stopping`
     /// turns true.
-    pub fn new(library: Arc<Library>, host: &str, stopping: watch::Receiver<bool>) -> Self {
+    pub(crate) fn new(library: Arc<Library>, host: &str, stopping: watch::Receiver<bool>) -> Self {
         // The start time is unique enough, and the id needn't be secret.
         let started = std::time::SystemTime::now()
             .duration_since(std::time::UNIX_EPOCH)

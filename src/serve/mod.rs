@@ -21,15 +21,14 @@ use axum::Router;
 use axum::middleware::{from_fn, from_fn_with_state};
 use tower_http::compression::CompressionLayer;
 
-pub use crate::serve::listen::{Address, Ready, asked_to_stop, serve};
-pub use crate::serve::token::Token;
+pub(crate) use crate::serve::listen::{Address, asked_to_stop, serve};
+pub(crate) use crate::serve::token::Token;
 
-pub use crate::page::app::AppState;
-pub use crate::page::runs::saved::{SavedViews, View};
+pub(crate) use crate::page::app::AppState;
 
 /// Returns the board as a router, to serve or to nest. If `token` is given, every request must
 /// present it.
-pub fn router(state: AppState, token: Option<Token>) -> Router {
+pub(crate) fn router(state: AppState, token: Option<Token>) -> Router {
     let gate = token.map(|token| Arc::new(guard::Gate::new(token)));
     let admission = guard::Admission {
         state: state.clone(),

@@ -15,15 +15,18 @@ use crate::analysis::columns::COLUMNS;
 use crate::analysis::compare::ComparedRuns;
 use crate::analysis::experiment::Experiment;
 use crate::analysis::failures::Failures;
+use crate::analysis::files::ChangedFiles;
 use crate::analysis::many::Overview;
+use crate::analysis::run_document::Run;
 use crate::analysis::scores::RecordedScores;
 use crate::analysis::state::{History, State};
+use crate::analysis::step_document::{Step, Steps};
 use crate::analysis::summary::Summary;
 use crate::analysis::usage::Usage;
 use crate::analysis::whatif::WhatIfReport;
 use crate::analysis::why::Why;
 use crate::page::extract::is_api_path;
-use crate::page::{edits, error, jump, run, runs, search, step, sweep};
+use crate::page::{edits, error, jump, run, runs, search, sweep};
 use crate::serve::health::Health;
 
 /// The document, built on first request.
@@ -146,19 +149,19 @@ const ADDRESSES: &[Address] = &[
         path: "/api/runs/{key}",
         about: "Get a run",
         query: &[],
-        gives: Gives::Json(of::<run::json::Run<'static>>),
+        gives: Gives::Json(of::<Run<'static>>),
     },
     Address {
         path: "/api/runs/{key}/steps",
         about: "List the steps of a run",
         query: &[AFTER, LIMIT],
-        gives: Gives::Json(of::<step::json::Steps>),
+        gives: Gives::Json(of::<Steps>),
     },
     Address {
         path: "/api/runs/{key}/steps/{n}",
         about: "Get a step with its line and events as recorded",
         query: &[],
-        gives: Gives::Json(of::<step::json::Step<'static>>),
+        gives: Gives::Json(of::<Step<'static>>),
     },
     Address {
         path: "/api/runs/{key}/scores",
@@ -198,7 +201,7 @@ const ADDRESSES: &[Address] = &[
         path: "/api/runs/{key}/files",
         about: "List the files that tool calls edited",
         query: &[AFTER, LIMIT],
-        gives: Gives::Json(of::<run::json_files::Files<'static>>),
+        gives: Gives::Json(of::<ChangedFiles<'static>>),
     },
     Address {
         path: "/api/runs/{key}/whatif",

@@ -17,7 +17,7 @@ const MADE_BYTES: usize = 16;
 
 /// The secret that protects a board.
 #[derive(Clone)]
-pub struct Token(String);
+pub(crate) struct Token(String);
 
 impl Token {
     /// Accepts a secret chosen by a person.
@@ -25,7 +25,7 @@ impl Token {
     /// # Errors
     /// Fails if the secret is short enough to be guessed, or if it contains characters that a URL
     /// would escape. The error doesn't repeat the secret.
-    pub fn new(text: &str) -> Result<Self> {
+    pub(crate) fn new(text: &str) -> Result<Self> {
         let wrong = |why: String| Err(Error::new(Kind::Usage, why));
         let plain = |letter: char| letter.is_ascii_alphanumeric() || "-._~".contains(letter);
         match text.chars().count() {
@@ -43,7 +43,7 @@ impl Token {
     ///
     /// # Errors
     /// Fails if the system provides no random numbers.
-    pub fn random() -> Result<Self> {
+    pub(crate) fn random() -> Result<Self> {
         let mut bytes = [0; MADE_BYTES];
         getrandom::fill(&mut bytes).map_err(|error| {
             Error::new(
@@ -65,12 +65,12 @@ impl Token {
     }
 
     /// Whether `given` is the secret. Takes equally long for all values of the same length.
-    pub fn is(&self, given: &str) -> bool {
+    pub(crate) fn is(&self, given: &str) -> bool {
         self.0.as_bytes().ct_eq(given.as_bytes()).into()
     }
 
     /// Returns the secret itself, to hand to its owner.
-    pub fn reveal(&self) -> &str {
+    pub(crate) fn reveal(&self) -> &str {
         &self.0
     }
 }

@@ -25,14 +25,9 @@
 // Depends on `model` only: no files, no clock, no engine.
 
 mod args;
-#[cfg_attr(
-    not(feature = "board"),
-    allow(dead_code, reason = "only board displays rules")
-)]
 mod budget;
 mod build;
 mod check;
-#[cfg(feature = "board")]
 mod course;
 mod custom;
 mod entry;
@@ -41,18 +36,10 @@ mod first;
 mod line;
 mod record;
 mod replay;
-#[cfg_attr(
-    not(feature = "board"),
-    allow(dead_code, reason = "only board displays rules")
-)]
 mod rules;
 #[cfg(feature = "board")]
 mod schema;
 mod set;
-#[cfg_attr(
-    not(feature = "board"),
-    allow(dead_code, reason = "only board displays rules")
-)]
 mod spec;
 mod stats;
 mod table;
@@ -66,11 +53,9 @@ pub use crate::model::recorded::text_hash;
 pub use args::SpecError;
 pub(crate) use budget::BUDGETS;
 pub use budget::BudgetRow;
-#[cfg(feature = "board")]
 pub(crate) use budget::{budget_of, counts, label};
 pub use build::StopSetBuilder;
 pub use check::Check;
-#[cfg(feature = "board")]
 pub use course::{Counted, course};
 pub use custom::{CriterionError, SchemaCheck, SchemaCompiler, SchemaMiss, StopCriterion, StopCx};
 pub use facts::{

@@ -52,7 +52,6 @@ impl Content {
     }
 
     /// Returns a reader that starts at the beginning.
-    #[cfg(feature = "board")]
     pub(super) fn reader(&self) -> ReadFrom<&Self> {
         ReadFrom::new(self, 0)
     }

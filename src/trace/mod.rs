@@ -21,7 +21,6 @@ mod content;
 mod dir;
 mod document;
 mod frames;
-#[cfg(feature = "board")]
 mod idle;
 mod limits;
 mod lister;
@@ -35,7 +34,6 @@ mod read;
 mod read_at;
 mod recognise;
 mod records;
-#[cfg(feature = "board")]
 mod redact;
 mod root;
 mod sections;
@@ -58,19 +56,15 @@ pub(crate) use crate::format::name_stores;
 pub use beside::BesideRecords;
 pub use blocks::{Block, Blocks};
 pub use dir::RunDir;
-#[cfg(feature = "board")]
 pub use dir::known::RunLocation;
 pub use limits::MAX_MANIFEST_BYTES;
 pub use lister::Lister;
 pub use process::{host_name, is_running};
 pub use read::{PIECE_BYTES, RunReader, SETTLE, read_index};
-#[cfg(feature = "board")]
 pub(crate) use recognise::holds_parts;
-#[cfg(feature = "board")]
 pub(crate) use recognise::store_of;
 pub(crate) use recognise::{beginning, is_packed, may_be_lines};
 pub use recognise::{is_trace_file, may_be_trace};
-#[cfg(feature = "board")]
 pub use redact::{RedactedRun, RedactionPreview, SharedSecrets};
 pub use root::{
     MAX_DEPTH, MAX_SKIPPED, RootDir, RootScan, RootScanner, Skipped, SkippedKind, SkippedTotal,

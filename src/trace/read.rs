@@ -139,7 +139,6 @@ impl RunReader {
     }
 
     /// Reads like [`Self::read_whole`], but for a request, which waits like [`Self::refresh_patiently`].
-    #[cfg(feature = "board")]
     pub(crate) fn read_whole_in_turn(&mut self) -> Index {
         self.read_whole_with(Patience::Turn)
     }

@@ -4,7 +4,6 @@ use std::ffi::OsStr;
 use std::fs;
 use std::io;
 use std::path::Path;
-#[cfg(feature = "board")]
 use std::path::PathBuf;
 
 use super::beneath::Dir;
@@ -72,7 +71,6 @@ pub fn may_be_trace(path: &Path) -> bool {
 }
 
 /// Returns the path of the database whose newest rows a file has, or the file's own path.
-#[cfg(feature = "board")]
 pub(crate) fn store_of(path: PathBuf) -> PathBuf {
     let store = path
         .file_name()
@@ -85,7 +83,6 @@ pub(crate) fn store_of(path: PathBuf) -> PathBuf {
 }
 
 /// Returns whether a directory only holds messages or parts of runs whose own files are elsewhere.
-#[cfg(feature = "board")]
 pub(crate) fn holds_parts(dir: &Path) -> bool {
     let folder = dir.parent().and_then(Path::file_name);
     folder

@@ -20,7 +20,6 @@ use super::content::Content;
 use super::frames;
 use super::limits::MAX_MANIFEST_BYTES;
 use super::lister::{self, LargeFile, Lister};
-#[cfg(feature = "board")]
 use super::patience::is_pending;
 use super::patience::{Patience, is_lasting, pending};
 use super::pieces::{self, Pieces};
@@ -30,7 +29,6 @@ use super::stamp::Stamp;
 use super::store::{self, RunRow, Seen};
 use super::unpacked::{self, Unpacked};
 use crate::format::{Lines, Rows, Sections, Several, Values};
-#[cfg(feature = "board")]
 use crate::model::InFile;
 use crate::model::{Span, TraceFile};
 
@@ -260,7 +258,6 @@ impl Holder {
     }
 
     /// Returns whether the file is large and changed. If so, the lister scans it again.
-    #[cfg(feature = "board")]
     fn is_being_listed(self: &Arc<Self>) -> bool {
         self.opened(Patience::Now)
             .is_err_and(|error| is_pending(&error))
@@ -468,7 +465,6 @@ impl Member {
     }
 
     /// Returns the name of the run in the file.
-    #[cfg(feature = "board")]
     pub(super) fn name(&self) -> Option<&str> {
         self.name.as_deref()
     }
@@ -486,7 +482,6 @@ impl Member {
     }
 
     /// Returns whether the run is in `file` and the lister scans that file again.
-    #[cfg(feature = "board")]
     pub(super) fn is_being_listed(&self, file: &Path) -> bool {
         self.file() == file && self.holder.is_being_listed()
     }
@@ -508,7 +503,6 @@ impl Member {
     }
 
     /// Returns the name of the run in the file, and that of the archive's member with its records.
-    #[cfg(feature = "board")]
     pub(super) fn in_file(&self) -> Option<InFile> {
         let listing = self.holder.last_listing();
         let at = listing.and_then(|listing| self.at(&listing, TraceFile::Events).ok());
@@ -688,7 +682,6 @@ impl Member {
 
     /// Decompresses the records, if they are compressed, for a caller that reads all of them and
     /// then parts again.
-    #[cfg(feature = "board")]
     pub(super) fn unpack(&self) {
         if let Ok((opened, listing)) = self.holder.opened(Patience::Wait)
             && let Ok(At::Packed(entry, _)) = self.at(&listing, TraceFile::Events)

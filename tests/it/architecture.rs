@@ -475,6 +475,62 @@ fn vendored_files_are_what_their_readme_says() {
 }
 
 #[test]
+fn what_contributing_names_exists() {
+    let text = fs::read_to_string(project().join("CONTRIBUTING.md")).expect("it exists");
+    let (_, text) = text
+        .split_once("## Add something")
+        .expect("the section exists");
+    let (text, _) = text
+        .split_once("## Rules for all code")
+        .expect("the next section exists");
+    // Every second piece is code.
+    let pieces: Vec<&str> = text.split('`').collect();
+    let is_path = |piece: &str| {
+        let top = piece.split('/').next().unwrap_or_default();
+        piece.contains('/')
+            && !piece.contains("NAME")
+            && [
+                "docs",
+                "fuzz",
+                "sample_runs",
+                "src",
+                "static",
+                "templates",
+                "tests",
+            ]
+            .contains(&top)
+    };
+    let (mut wrong, mut names) = (Vec::new(), 0);
+    for at in (1..pieces.len())
+        .step_by(2)
+        .filter(|at| is_path(pieces[*at]))
+    {
+        let path = project().join(pieces[at]);
+        if !path.exists() {
+            wrong.push(pieces[at].to_owned());
+        }
+        // "`TOOLS` in `src/format/tools.rs`" and "`Rows` (`src/format/opencode.rs`)"
+        let between = pieces[at - 1];
+        let is_named = between.trim() == "(" || between.split_whitespace().last() == Some("in");
+        if is_named && at > 2 && between.len() < 20 && path.is_file() {
+            let name = pieces[at - 2];
+            let name = name
+                .split("::")
+                .last()
+                .unwrap_or(name)
+                .trim_end_matches('!');
+            let code = fs::read_to_string(&path).expect("it can be read");
+            if !name.contains("NAME") && !code.contains(name) {
+                wrong.push(format!("{name} in {}", pieces[at]));
+            }
+            names += 1;
+        }
+    }
+    assert_eq!(wrong, [] as [String; 0]);
+    assert!(names > 8, "{names} names");
+}
+
+#[test]
 fn every_test_file_is_listed() {
     for binary in ["tests/it", "tests/e2e", "tests/bench"] {
         let dir = project().join(binary);

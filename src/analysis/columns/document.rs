@@ -13,7 +13,7 @@ use crate::model::time::utc;
 
 /// A run as a row of the run table.
 #[derive(Debug, Clone, Copy)]
-pub struct RunRow<'a>(pub &'a Summary);
+pub(crate) struct RunRow<'a>(pub &'a Summary);
 
 impl Serialize for RunRow<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {

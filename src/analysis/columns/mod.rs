@@ -12,47 +12,47 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-pub use column::{Cell, Column, Kind, Value, Width};
-pub use document::RunRow;
-pub use step::StepSubject;
-pub use table::{COLUMNS, INDEXING, NO_MODEL, NO_STOP};
+pub(crate) use column::{Cell, Column, Kind, Value, Width};
+pub(crate) use document::RunRow;
+pub(crate) use step::StepSubject;
+pub(crate) use table::{COLUMNS, INDEXING, NO_STOP};
 
 /// The name of the run on the board.
-pub const RUN: &Column = named("run");
+pub(crate) const RUN: &Column = named("run");
 /// The status that the board assigns to the run.
-pub const STATUS: &Column = named("status");
+pub(crate) const STATUS: &Column = named("status");
 /// What came of the run.
-pub const RESULT: &Column = named("result");
+pub(crate) const RESULT: &Column = named("result");
 /// The recorded stop reason.
-pub const STOP: &Column = named("stop");
+pub(crate) const STOP: &Column = named("stop");
 /// The name of the model.
-pub const MODEL: &Column = named("model");
+pub(crate) const MODEL: &Column = named("model");
 /// The title.
-pub const TITLE: &Column = named("title");
+pub(crate) const TITLE: &Column = named("title");
 /// Why the run stopped.
-pub const VERDICT: &Column = named("verdict");
+pub(crate) const VERDICT: &Column = named("verdict");
 /// The task.
-pub const TASK: &Column = named("task");
+pub(crate) const TASK: &Column = named("task");
 /// The file of an eval whose samples are runs.
-pub const LOG: &Column = named("log");
+pub(crate) const LOG: &Column = named("log");
 /// The project directory.
-pub const PROJECT: &Column = named("project");
+pub(crate) const PROJECT: &Column = named("project");
 /// The tool that wrote the trace.
-pub const WRITER: &Column = named("writer");
+pub(crate) const WRITER: &Column = named("writer");
 /// The parent run.
-pub const PARENT: &Column = named("parent");
+pub(crate) const PARENT: &Column = named("parent");
 /// The tokens.
-pub const TOKENS: &Column = named("tokens");
+pub(crate) const TOKENS: &Column = named("tokens");
 /// The cost.
-pub const COST: &Column = named("cost");
+pub(crate) const COST: &Column = named("cost");
 /// The run time.
-pub const DURATION: &Column = named("duration");
+pub(crate) const DURATION: &Column = named("duration");
 /// The tags.
-pub const TAG: &Column = named("tag");
+pub(crate) const TAG: &Column = named("tag");
 /// The start time.
-pub const STARTED: &Column = named("started");
+pub(crate) const STARTED: &Column = named("started");
 /// The time of the latest change.
-pub const UPDATED: &Column = named("updated");
+pub(crate) const UPDATED: &Column = named("updated");
 
 /// Returns the column with this name. Fails the build if no column has it.
 pub(super) const fn named(name: &str) -> &'static Column {
@@ -97,10 +97,10 @@ impl Column {
 }
 
 /// A column of the run table and its layout there.
-pub type Shown = (&'static Column, Cell);
+pub(crate) type Shown = (&'static Column, Cell);
 
 /// Sorts columns into the order of the table.
-pub fn in_order(columns: &mut [Shown]) {
+pub(crate) fn in_order(columns: &mut [Shown]) {
     columns.sort_by_key(|(_, cell)| cell.place);
 }
 
@@ -109,7 +109,7 @@ pub fn in_order(columns: &mut [Shown]) {
 ///
 /// # Errors
 /// Returns the first name that no column has.
-pub fn chosen<'a>(names: impl Iterator<Item = &'a str>) -> Result<Vec<Shown>, &'a str> {
+pub(crate) fn chosen<'a>(names: impl Iterator<Item = &'a str>) -> Result<Vec<Shown>, &'a str> {
     let mut columns: Vec<Shown> = Vec::new();
     for name in names {
         let column = Column::find(name).ok_or(name)?;
@@ -134,7 +134,7 @@ pub fn chosen<'a>(names: impl Iterator<Item = &'a str>) -> Result<Vec<Shown>, &'
 /// Returns the columns of the run table from left to right, with their layout, if the reader chose
 /// none. Skips the columns that none of `runs` fills, except those that say which run it is and how
 /// it ended.
-pub fn shown<T: AsRef<Summary>>(runs: &[&T]) -> Vec<Shown> {
+pub(crate) fn shown<T: AsRef<Summary>>(runs: &[&T]) -> Vec<Shown> {
     let cells = COLUMNS.iter().filter_map(|column| {
         let cell = column.cell.filter(|cell| cell.by_default)?;
         let optional = ![RUN, VERDICT].contains(&column);
@@ -145,7 +145,7 @@ pub fn shown<T: AsRef<Summary>>(runs: &[&T]) -> Vec<Shown> {
 
 /// Returns the columns of `board list`, with their layout. Skips optional columns that none of
 /// `runs` fills.
-pub fn of_list<T: AsRef<Summary>>(runs: &[&T]) -> Vec<Shown> {
+pub(crate) fn of_list<T: AsRef<Summary>>(runs: &[&T]) -> Vec<Shown> {
     let cells = COLUMNS
         .iter()
         .filter_map(|column| Some((column, column.cell.filter(|cell| cell.in_list)?)));

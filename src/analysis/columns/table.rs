@@ -10,11 +10,11 @@ use crate::analysis::verdict::RunStatus;
 use crate::model::{Outcome, RunKey};
 
 /// The status of a run that hasn't been read to its end. Its verdict isn't final.
-pub const INDEXING: &str = "indexing";
+pub(crate) const INDEXING: &str = "indexing";
 /// The stop reason of a run without one.
-pub const NO_STOP: &str = NOT_RECORDED;
+pub(crate) const NO_STOP: &str = NOT_RECORDED;
 /// The model of a run that doesn't record one.
-pub const NO_MODEL: &str = NOT_RECORDED;
+pub(crate) const NO_MODEL: &str = NOT_RECORDED;
 /// The word for a text that a run doesn't record.
 const NOT_RECORDED: &str = "not recorded";
 
@@ -22,7 +22,7 @@ const NOT_RECORDED: &str = "not recorded";
 pub(super) const NO_FORMAT: &str = "unknown";
 
 /// All columns.
-pub static COLUMNS: &[Column] = &[
+pub(crate) static COLUMNS: &[Column] = &[
     row("run", "key", "name", Text(|run| Some(run.key.as_str())))
         .about("The run's key: its path below the root")
         .cell(20, "title", Width::Name)

@@ -19,7 +19,7 @@ use crate::model::json::{Json, members, same};
 
 /// The settings of runs, compared.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Config<S = Setting> {
+pub(crate) struct Config<S = Setting> {
     /// The settings that differ, by likely effect: task, model, prompt, tools, critics, stop rules,
     /// seed, the rest.
     pub differs: Vec<S>,
@@ -31,7 +31,7 @@ pub struct Config<S = Setting> {
 
 /// A setting that differs between two runs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct Setting {
+pub(crate) struct Setting {
     /// The path in the manifest, or the name in the trace.
     pub path: String,
     /// The value in run A as JSON text; null if it isn't recorded.
@@ -48,7 +48,7 @@ pub struct Setting {
 
 /// A setting that differs between several runs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct SettingOfSeveral {
+pub(crate) struct SettingOfSeveral {
     /// The path in the manifest, or the name in the trace.
     pub path: String,
     /// The value in each run, in the order of the runs; null if it isn't recorded.
@@ -124,7 +124,7 @@ const EFFECTS: [&str; 9] = [
 ];
 /// The maximum number of differing settings that are listed. Longer lists aren't useful to a
 /// reader.
-pub const MAX_DIFFERS: usize = 5_000;
+pub(crate) const MAX_DIFFERS: usize = 5_000;
 /// Values of more than [`MAX_ALIGNED`] runs are cut to this many bytes, since they're only shown
 /// next to each other.
 const MAX_OF_MANY: usize = 2_000;
@@ -132,7 +132,7 @@ const MAX_OF_MANY: usize = 2_000;
 const MAX_DEPTH: usize = 8;
 
 /// Compares the settings of two runs. `a` and `b` hold their manifests, if readable.
-pub fn config(a: (&Summary, Option<&Json<'_>>), b: (&Summary, Option<&Json<'_>>)) -> Config {
+pub(crate) fn config(a: (&Summary, Option<&Json<'_>>), b: (&Summary, Option<&Json<'_>>)) -> Config {
     let Config {
         differs,
         more,
@@ -146,7 +146,9 @@ pub fn config(a: (&Summary, Option<&Json<'_>>), b: (&Summary, Option<&Json<'_>>)
 }
 
 /// Compares the settings of several runs, each with its manifest if that is readable.
-pub fn config_of_several(runs: &[(&Summary, Option<&Json<'_>>)]) -> Config<SettingOfSeveral> {
+pub(crate) fn config_of_several(
+    runs: &[(&Summary, Option<&Json<'_>>)],
+) -> Config<SettingOfSeveral> {
     let mut found = ConfigDiff::default();
     let text = |text: &str| serde_json::to_string(text).unwrap_or_default();
     let of = |value: &dyn Fn(&Summary) -> Option<String>| -> Vec<Option<String>> {
@@ -180,12 +182,12 @@ pub fn config_of_several(runs: &[(&Summary, Option<&Json<'_>>)]) -> Config<Setti
 
 impl<S> Config<S> {
     /// Returns the number of settings that differ.
-    pub fn count(&self) -> usize {
+    pub(crate) fn count(&self) -> usize {
         self.differs.len() + self.more
     }
 
     /// Returns the number of settings that differ, in words: `2 differ`.
-    pub fn differing(&self) -> String {
+    pub(crate) fn differing(&self) -> String {
         match self.count() {
             0 => "none differ".to_owned(),
             1 => "1 differs".to_owned(),

@@ -14,7 +14,7 @@ use crate::model::{Index, Lines};
 
 /// One of the runs, with the data to compare.
 #[derive(Debug)]
-pub struct Side<'a> {
+pub(crate) struct Side<'a> {
     /// Its summary.
     pub summary: &'a Summary,
     /// Its index.
@@ -25,7 +25,7 @@ pub struct Side<'a> {
 
 impl<'a> Side<'a> {
     /// Reads the manifest of a run.
-    pub fn new(summary: &'a Summary, index: &'a Index, lines: &dyn Lines) -> Self {
+    pub(crate) fn new(summary: &'a Summary, index: &'a Index, lines: &dyn Lines) -> Self {
         Self {
             summary,
             index,
@@ -35,13 +35,13 @@ impl<'a> Side<'a> {
 }
 
 /// Compares the settings of two runs.
-pub fn settings(a: &Side<'_>, b: &Side<'_>) -> Config {
+pub(crate) fn settings(a: &Side<'_>, b: &Side<'_>) -> Config {
     let [one, other] = [a, b].map(|side| side.manifest.as_deref().and_then(Json::parse));
     config((a.summary, one.as_ref()), (b.summary, other.as_ref()))
 }
 
 /// Compares the settings of several runs.
-pub fn settings_of_several(sides: &[Side<'_>]) -> Config<SettingOfSeveral> {
+pub(crate) fn settings_of_several(sides: &[Side<'_>]) -> Config<SettingOfSeveral> {
     let manifests: Vec<Option<Json<'_>>> = sides
         .iter()
         .map(|side| side.manifest.as_deref().and_then(Json::parse))
@@ -57,7 +57,7 @@ pub fn settings_of_several(sides: &[Side<'_>]) -> Config<SettingOfSeveral> {
 /// Two runs side by side, or several.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(untagged)]
-pub enum ComparedRuns<'a> {
+pub(crate) enum ComparedRuns<'a> {
     /// Exactly two.
     Two(Box<Compared<'a>>),
     /// Three or more.
@@ -66,7 +66,7 @@ pub enum ComparedRuns<'a> {
 
 /// Two runs side by side.
 #[derive(Debug, Serialize, JsonSchema)]
-pub struct Compared<'a> {
+pub(crate) struct Compared<'a> {
     a: RunRow<'a>,
     b: RunRow<'a>,
     /// The differences in a sentence.
@@ -126,7 +126,7 @@ struct RowPlace {
 }
 
 /// Compares two runs.
-pub fn compared<'a>(a: &Side<'a>, b: &Side<'a>) -> Compared<'a> {
+pub(crate) fn compared<'a>(a: &Side<'a>, b: &Side<'a>) -> Compared<'a> {
     let comparison = compare(a.index, b.index);
     let config = settings(a, b);
     let at = |row: Option<usize>| {
@@ -156,7 +156,7 @@ pub fn compared<'a>(a: &Side<'a>, b: &Side<'a>) -> Compared<'a> {
 
 /// Three or more runs side by side. Lists of values are in the order of the runs.
 #[derive(Debug, Serialize, JsonSchema)]
-pub struct ComparedSeveral<'a> {
+pub(crate) struct ComparedSeveral<'a> {
     runs: Vec<RunRow<'a>>,
     /// The differences in a sentence.
     summary: String,
@@ -191,7 +191,7 @@ struct MetricOfSeveral {
 }
 
 /// Compares two or more runs. Returns `None` for fewer.
-pub fn compared_runs<'a>(sides: &[Side<'a>]) -> Option<ComparedRuns<'a>> {
+pub(crate) fn compared_runs<'a>(sides: &[Side<'a>]) -> Option<ComparedRuns<'a>> {
     match sides {
         [] | [_] => None,
         [a, b] => Some(ComparedRuns::Two(Box::new(compared(a, b)))),

@@ -9,7 +9,7 @@ use crate::model::{CriticAction, Index, StepHead};
 
 /// The unit of a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Unit {
+pub(crate) enum Unit {
     /// A count.
     Count,
     /// Milliseconds.
@@ -22,7 +22,7 @@ pub enum Unit {
 
 /// One number of a run.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Measure {
+pub(crate) struct Measure {
     /// The name in JSON.
     pub id: &'static str,
     /// The name on pages.
@@ -43,7 +43,7 @@ pub struct Measure {
 
 impl Measure {
     /// Formats the number, with a prefix for a lower bound or an estimate.
-    pub fn words(&self) -> String {
+    pub(crate) fn words(&self) -> String {
         match self.value {
             _ if self.unread => "unknown".to_owned(),
             None if self.lower_bound.is_some() => format!("≥{}", self.unit.words(self.lower_bound)),
@@ -58,7 +58,7 @@ impl Measure {
 }
 
 /// Returns the numbers of a run, always the same ones in the same order.
-pub fn measures(summary: &Summary, index: &Index) -> Vec<Measure> {
+pub(crate) fn measures(summary: &Summary, index: &Index) -> Vec<Measure> {
     let has_lines = index.steps_file().exists && steps_agree(index);
     let steps = Some(newest_run(index)).filter(|_| has_lines && summary.steps_known().is_some());
     let events = index.events_file().exists;
@@ -192,7 +192,7 @@ fn cost(summary: &Summary) -> Measure {
 }
 
 /// Returns the numbers of two runs, pairwise.
-pub fn measures_of_two(
+pub(crate) fn measures_of_two(
     (a, of_a): (&Summary, &Index),
     (b, of_b): (&Summary, &Index),
 ) -> impl Iterator<Item = (Measure, Measure)> + use<> {
@@ -214,7 +214,7 @@ fn small(apart: f64) -> String {
 
 impl Unit {
     /// Formats a number. Returns `not recorded` for `None`.
-    pub fn words(self, value: Option<f64>) -> String {
+    pub(crate) fn words(self, value: Option<f64>) -> String {
         let Some(value) = value else {
             return "not recorded".to_owned();
         };
@@ -227,7 +227,7 @@ impl Unit {
     }
 
     /// Formats `b` − `a`: `+2`, `same`, `+90 ms · 2.1×`.
-    pub fn delta(self, a: Option<f64>, b: Option<f64>) -> String {
+    pub(crate) fn delta(self, a: Option<f64>, b: Option<f64>) -> String {
         let Some((a, b)) = a.zip(b) else {
             return format::MISSING.to_owned();
         };

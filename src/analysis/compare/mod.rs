@@ -15,14 +15,18 @@ mod several;
 mod tests;
 mod words;
 
-pub use align::{Pair, align};
-pub use config::{Config, MAX_DIFFERS, Setting, SettingOfSeveral, config, config_of_several};
-pub use document::{
-    Compared, ComparedRuns, Side, compared, compared_runs, settings, settings_of_several,
+pub(crate) use align::{Pair, align};
+pub(crate) use config::{
+    Config, MAX_DIFFERS, Setting, SettingOfSeveral, config, config_of_several,
 };
-pub use metrics::{Measure, Unit, measures, measures_of_two};
-pub use several::{ComparisonOfSeveral, MAX_ALIGNED, RowOfSeveral, compare_several};
-pub use words::letter;
+pub(crate) use document::{
+    ComparedRuns, Side, compared, compared_runs, settings, settings_of_several,
+};
+#[cfg(test)]
+use metrics::Unit;
+pub(crate) use metrics::{Measure, measures, measures_of_two};
+pub(crate) use several::{ComparisonOfSeveral, MAX_ALIGNED, RowOfSeveral, compare_several};
+pub(crate) use words::letter;
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -32,7 +36,7 @@ use crate::model::{CriticMark, Index, StepHead};
 /// The relation of the two steps of a row. Earlier variants are the larger differences.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Relation {
+pub(crate) enum Relation {
     /// Only run A has this step.
     #[serde(rename = "only_in_a")]
     OnlyA,
@@ -67,7 +71,7 @@ pub enum Relation {
 
 impl Relation {
     /// Returns the label shown next to a row.
-    pub fn label(self) -> &'static str {
+    pub(crate) fn label(self) -> &'static str {
         match self {
             Relation::OnlyA => "only in A",
             Relation::OnlyB => "only in B",
@@ -86,19 +90,19 @@ impl Relation {
     }
 
     /// Returns whether the steps are known to differ.
-    pub fn differs(self) -> bool {
+    pub(crate) fn differs(self) -> bool {
         self < Relation::Cut
     }
 
     /// Returns whether the runs do something different here.
-    pub fn is_divergence(self) -> bool {
+    pub(crate) fn is_divergence(self) -> bool {
         self <= Relation::Answer
     }
 }
 
 /// One row of a comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct Row {
+pub(crate) struct Row {
     /// The steps.
     #[serde(flatten)]
     pub pair: Pair,
@@ -111,7 +115,7 @@ pub struct Row {
 
 /// The comparison of two runs, step by step.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Comparison {
+pub(crate) struct Comparison {
     /// Every step of both runs, aligned.
     pub rows: Vec<Row>,
     /// The row at which the runs diverge; `None` if no difference is known.
@@ -123,7 +127,7 @@ pub struct Comparison {
 }
 
 /// Compares two runs.
-pub fn compare(a: &Index, b: &Index) -> Comparison {
+pub(crate) fn compare(a: &Index, b: &Index) -> Comparison {
     let row = |pair: Pair| {
         let relation = relation(a, b, pair);
         Row {

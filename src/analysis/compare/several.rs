@@ -12,13 +12,13 @@ use super::{Pair, Relation, relation};
 use crate::model::Index;
 
 /// The most runs whose steps are aligned.
-pub const MAX_ALIGNED: usize = 6;
+pub(crate) const MAX_ALIGNED: usize = 6;
 /// The most steps of all these runs together. Each row takes a few hundred bytes while it's aligned.
 const MAX_STEPS: usize = 200_000;
 
 /// A row: the steps of several runs that correspond.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct RowOfSeveral {
+pub(crate) struct RowOfSeveral {
     /// The step of each run by ordinal, in the order of the runs. Null if a run has no such step.
     pub steps: Vec<Option<usize>>,
     /// Whether every run has the step, and everything that is compared is the same.
@@ -31,24 +31,24 @@ pub struct RowOfSeveral {
 
 impl RowOfSeveral {
     /// Returns whether at least one run lacks the step.
-    pub fn is_incomplete(&self) -> bool {
+    pub(crate) fn is_incomplete(&self) -> bool {
         self.steps.iter().any(Option::is_none)
     }
 
     /// Returns whether the runs do something different here.
-    pub fn is_divergence(&self) -> bool {
+    pub(crate) fn is_divergence(&self) -> bool {
         self.is_incomplete() || self.relation.is_divergence()
     }
 
     /// Returns whether the runs are known to differ here.
-    pub fn differs(&self) -> bool {
+    pub(crate) fn differs(&self) -> bool {
         self.is_incomplete() || self.relation.differs()
     }
 }
 
 /// The comparison of several runs, step by step.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct ComparisonOfSeveral {
+pub(crate) struct ComparisonOfSeveral {
     /// Every step of all runs, aligned.
     pub rows: Vec<RowOfSeveral>,
     /// The row at which the runs diverge; `None` if no difference is known.
@@ -60,7 +60,7 @@ pub struct ComparisonOfSeveral {
 }
 
 /// Compares several runs. If they have too many steps, none is compared.
-pub fn compare_several(runs: &[&Index]) -> ComparisonOfSeveral {
+pub(crate) fn compare_several(runs: &[&Index]) -> ComparisonOfSeveral {
     let steps: usize = runs.iter().map(|index| index.steps().len()).sum();
     if steps > MAX_STEPS {
         return ComparisonOfSeveral {

@@ -10,7 +10,7 @@ use crate::model::{CriticAction, Index, StepHead};
 
 impl Comparison {
     /// Says where the runs diverge. If their steps are the same, also what else differs.
-    pub fn whole_sentence(&self, a: &Side<'_>, b: &Side<'_>, settings: &Config) -> String {
+    pub(crate) fn whole_sentence(&self, a: &Side<'_>, b: &Side<'_>, settings: &Config) -> String {
         let steps = self.sentence(a.index, b.index);
         let (one, other) = (a.summary, b.summary);
         let mut differ = Vec::new();
@@ -33,7 +33,7 @@ impl Comparison {
     }
 
     /// Says in one or two sentences where the runs diverge.
-    pub fn sentence(&self, a: &Index, b: &Index) -> String {
+    pub(crate) fn sentence(&self, a: &Index, b: &Index) -> String {
         let mut unreadable = self
             .rows
             .iter()
@@ -140,7 +140,7 @@ impl Comparison {
 
 impl ComparisonOfSeveral {
     /// Says in one or two sentences where the runs diverge.
-    pub fn sentence(&self, runs: &[&Index]) -> String {
+    pub(crate) fn sentence(&self, runs: &[&Index]) -> String {
         if let Some(steps) = self.not_aligned {
             return format!(
                 "The runs have {steps} steps, too many to align.",
@@ -178,7 +178,7 @@ impl ComparisonOfSeveral {
     }
 
     /// Returns `step 5`, or `step 5 of A and step 7 of B and C`.
-    pub fn place(&self, row: &RowOfSeveral, runs: &[&Index]) -> String {
+    pub(crate) fn place(&self, row: &RowOfSeveral, runs: &[&Index]) -> String {
         let labels = runs.iter().zip(&row.steps);
         let labels = labels.map(|(index, n)| n.map(|n| index.label(n)));
         let groups = grouped(labels.enumerate().filter_map(|(at, n)| Some((at, n?))));
@@ -252,7 +252,7 @@ pub(super) fn letters(runs: &[usize]) -> String {
 }
 
 /// Returns the letter of the run at `place`, or its number after `Z`.
-pub fn letter(place: usize) -> String {
+pub(crate) fn letter(place: usize) -> String {
     let letter = u32::try_from(place)
         .ok()
         .and_then(|place| char::from_u32(u32::from(b'A') + place));
@@ -273,7 +273,7 @@ fn plural(does: &str) -> String {
 
 impl RowOfSeveral {
     /// Returns the label shown next to the row.
-    pub fn label(&self) -> String {
+    pub(crate) fn label(&self) -> String {
         let mut having = Vec::new();
         let mut lacking = Vec::new();
         for (at, step) in self.steps.iter().enumerate() {

@@ -32,7 +32,7 @@ enum Part {
 
 /// A condition: a measure, an operator and a number.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Condition {
+pub(crate) struct Condition {
     measure: String,
     part: Part,
     operator: Operator,
@@ -99,7 +99,7 @@ impl Condition {
     ///
     /// # Errors
     /// The experiment has no measure of this name, or its unit is another one.
-    pub fn decide(&self, experiment: &Experiment) -> Result<Decision, String> {
+    pub(crate) fn decide(&self, experiment: &Experiment) -> Result<Decision, String> {
         let decision = |holds, why| {
             Ok(Decision {
                 condition: self.to_string(),

@@ -15,7 +15,7 @@ use crate::model::words::words;
 
 words! {
     /// Which runs of the two sets belong together.
-    pub enum By {
+    pub(crate) enum By {
         /// Those of the same task.
         Task = "task",
         /// None: the sets are compared as a whole.
@@ -42,7 +42,7 @@ impl FromStr for By {
 
 words! {
     /// What an experiment shows about the success.
-    pub enum Finding {
+    pub(crate) enum Finding {
         /// B succeeds more often, clearly.
         Better = "better",
         /// B succeeds less often, clearly.
@@ -60,7 +60,7 @@ words! {
 
 /// What to compare, and how.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Question {
+pub(crate) struct Question {
     /// The query that selects the runs of A.
     pub a: String,
     /// The query that selects the runs of B.
@@ -73,7 +73,7 @@ pub struct Question {
 
 /// One of the two sets.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
-pub struct Side {
+pub(crate) struct Side {
     /// The query that selects the runs.
     pub query: String,
     /// The number of matching runs.
@@ -106,7 +106,7 @@ pub struct Side {
 
 /// A run of a task.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
-pub struct TaskRun {
+pub(crate) struct TaskRun {
     /// The key of the run.
     pub run: String,
     /// Whether it succeeded, if known.
@@ -117,7 +117,7 @@ pub struct TaskRun {
 
 /// A task that both sets have.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
-pub struct TaskRow {
+pub(crate) struct TaskRow {
     /// The beginning of the task's text, without what all tasks begin with.
     pub name: String,
     /// The success rate in A, 0 to 1, if known.
@@ -148,7 +148,7 @@ pub struct TaskRow {
 
 /// How many runs stopped for a reason.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct ReasonRow {
+pub(crate) struct ReasonRow {
     /// The recorded stop reason; null if none is recorded.
     pub reason: Option<String>,
     /// The number of runs in A.
@@ -159,7 +159,7 @@ pub struct ReasonRow {
 
 /// How sure the answer is.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
-pub struct Certainty {
+pub(crate) struct Certainty {
     /// Whether runs of the same task were paired.
     pub paired: bool,
     /// How often the signs of the differences were flipped. Null without pairs.
@@ -178,7 +178,7 @@ pub struct Certainty {
 
 /// The comparison of two sets of runs.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
-pub struct Experiment {
+pub(crate) struct Experiment {
     /// The answer in a sentence.
     pub verdict: String,
     /// The answer about the success, as a word.
@@ -240,7 +240,7 @@ pub struct Experiment {
 
 /// Whether a condition holds.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
-pub struct Decision {
+pub(crate) struct Decision {
     /// The condition.
     pub condition: String,
     /// Whether it holds; null if that can't be decided.
@@ -284,7 +284,7 @@ impl TaskRow {
     }
 
     /// Returns the runs of a set.
-    pub fn runs(&self, set: Set) -> &[TaskRun] {
+    pub(crate) fn runs(&self, set: Set) -> &[TaskRun] {
         match set {
             Set::A => &self.a,
             Set::B => &self.b,
@@ -292,7 +292,7 @@ impl TaskRow {
     }
 
     /// Returns how many runs of a set succeeded, of how many whose success is known.
-    pub fn solved(&self, set: Set) -> (usize, usize) {
+    pub(crate) fn solved(&self, set: Set) -> (usize, usize) {
         match set {
             Set::A => self.a_solved,
             Set::B => self.b_solved,
@@ -300,7 +300,7 @@ impl TaskRow {
     }
 
     /// Returns the most frequent stop reason of the runs of a set that didn't succeed.
-    pub fn failed_with(&self, set: Set) -> Option<&str> {
+    pub(crate) fn failed_with(&self, set: Set) -> Option<&str> {
         match set {
             Set::A => self.failed_with.0.as_deref(),
             Set::B => self.failed_with.1.as_deref(),
@@ -338,17 +338,17 @@ impl Experiment {
     }
 
     /// Returns the measure of the success.
-    pub fn success(&self) -> Option<&Measure> {
+    pub(crate) fn success(&self) -> Option<&Measure> {
         self.measures.first()
     }
 
     /// Returns the measure with this name.
-    pub fn measure(&self, name: &str) -> Option<&Measure> {
+    pub(crate) fn measure(&self, name: &str) -> Option<&Measure> {
         self.measures.iter().find(|measure| measure.name == name)
     }
 
     /// Returns the side of a set.
-    pub fn side(&self, set: Set) -> &Side {
+    pub(crate) fn side(&self, set: Set) -> &Side {
         match set {
             Set::A => &self.a,
             Set::B => &self.b,
@@ -356,7 +356,7 @@ impl Experiment {
     }
 
     /// Returns how many tasks only this side solved.
-    pub fn only_count(&self, set: Set) -> usize {
+    pub(crate) fn only_count(&self, set: Set) -> usize {
         match set {
             Set::A => self.only_a,
             Set::B => self.only_b,
@@ -364,13 +364,13 @@ impl Experiment {
     }
 
     /// Returns the listed tasks that only this side solved.
-    pub fn only(&self, set: Set) -> impl Iterator<Item = &TaskRow> {
+    pub(crate) fn only(&self, set: Set) -> impl Iterator<Item = &TaskRow> {
         let rows = self.task_rows.iter();
         rows.filter(move |row| row.only == Some(set))
     }
 
     /// Returns the settings that differ between the sets.
-    pub fn differing(&self) -> impl Iterator<Item = &Setting> {
+    pub(crate) fn differing(&self) -> impl Iterator<Item = &Setting> {
         self.settings.iter().filter(|setting| setting.differs)
     }
 }

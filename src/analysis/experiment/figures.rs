@@ -24,7 +24,7 @@ fn signed(value: f64, digits: impl Fn(f64) -> String) -> String {
 }
 
 /// Formats a number of tasks without its sign: `11`, below ten with a decimal if it has one.
-pub fn tasks_digits(value: f64) -> String {
+pub(crate) fn tasks_digits(value: f64) -> String {
     let is_whole = (value - value.round()).abs() < 1e-6;
     if is_whole || value >= 9.95 {
         format!("{value:.0}")
@@ -35,7 +35,7 @@ pub fn tasks_digits(value: f64) -> String {
 }
 
 /// Formats a difference in tasks: `+6`, `−0.4`.
-pub fn tasks_words(value: f64) -> String {
+pub(crate) fn tasks_words(value: f64) -> String {
     signed(value, tasks_digits)
 }
 
@@ -51,7 +51,7 @@ fn percent_digits(value: f64) -> String {
 }
 
 /// Formats a relative change, or a difference in percentage points: `+12%`, `−0.4%`.
-pub fn change_words(value: f64) -> String {
+pub(crate) fn change_words(value: f64) -> String {
     signed(value, percent_digits)
 }
 

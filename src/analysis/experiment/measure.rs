@@ -20,7 +20,7 @@ const MAX_POINTS: usize = 400;
 
 words! {
     /// The part of a table that a measure is in.
-    pub enum MeasureGroup {
+    pub(crate) enum MeasureGroup {
         /// How often runs succeed.
         Success = "success",
         /// What critics gave.
@@ -32,7 +32,7 @@ words! {
 
 words! {
     /// The unit of a difference.
-    pub enum Unit {
+    pub(crate) enum Unit {
         /// A number of tasks.
         Tasks = "tasks",
         /// A share: 0.05 is 5 percentage points.
@@ -46,7 +46,7 @@ words! {
 
 words! {
     /// The quantity that a measure is in.
-    pub enum Quantity {
+    pub(crate) enum Quantity {
         /// A share of runs, 0 to 1.
         Share = "share",
         /// A score.
@@ -64,7 +64,7 @@ words! {
 
 /// The distribution of a measure over the runs of a side.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, JsonSchema)]
-pub struct Spread {
+pub(crate) struct Spread {
     /// The number of runs that record the measure.
     pub runs: usize,
     /// A tenth of the runs are below.
@@ -81,7 +81,7 @@ pub struct Spread {
 
 /// A measure of both sets, compared.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
-pub struct Measure {
+pub(crate) struct Measure {
     /// The name in conditions: `success`, `tests`, `cost`.
     pub name: String,
     /// The name on pages.
@@ -433,12 +433,12 @@ impl Measure {
     }
 
     /// Returns whether more is better.
-    pub fn is_more_better(&self) -> bool {
+    pub(crate) fn is_more_better(&self) -> bool {
         self.group != MeasureGroup::Spent
     }
 
     /// Returns the amount of a side in words: `12.8`, `≈$0.30`, `56%`.
-    pub fn amount(&self, value: Option<f64>) -> String {
+    pub(crate) fn amount(&self, value: Option<f64>) -> String {
         let Some(value) = value else {
             return format::MISSING.to_owned();
         };

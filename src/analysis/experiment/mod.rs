@@ -15,19 +15,19 @@ mod figures;
 mod measure;
 mod sets;
 mod setting;
-pub mod statistics;
+pub(crate) mod statistics;
 mod success;
 mod words;
 
-pub use condition::Condition;
-pub use document::{
-    By, Certainty, Decision, Experiment, Finding, Question, ReasonRow, Side, TaskRow, TaskRun,
+pub(crate) use condition::Condition;
+pub(crate) use document::{
+    By, Certainty, Experiment, Finding, Question, ReasonRow, Side, TaskRow, TaskRun,
 };
-pub use figures::{change_words, tasks_digits, tasks_words};
-pub use measure::{Measure, MeasureGroup, Quantity, Spread, Unit};
-pub use sets::Set;
-pub use setting::{Setting, SettingValue};
-pub use success::{Rule, RuleOption};
+pub(crate) use figures::{change_words, tasks_digits, tasks_words};
+pub(crate) use measure::{Measure, MeasureGroup, Spread, Unit};
+pub(crate) use sets::Set;
+pub(crate) use setting::Setting;
+pub(crate) use success::{Rule, RuleOption};
 
 use measure::measures;
 use sets::{Judged, Task, Two, rate_of};
@@ -48,7 +48,7 @@ const MAX_NAME: usize = 60;
 const MIN_SHARED: usize = 12;
 
 /// Compares two sets of runs. A run in both belongs to neither.
-pub fn experiment(a: &[&Summary], b: &[&Summary], question: &Question) -> Experiment {
+pub(crate) fn experiment(a: &[&Summary], b: &[&Summary], question: &Question) -> Experiment {
     let keys = |runs: &[&Summary]| -> HashSet<String> {
         runs.iter().map(|run| run.key.as_str().to_owned()).collect()
     };

@@ -5,7 +5,7 @@ use crate::model::words::words;
 
 words! {
     /// A set of runs.
-    pub enum Set {
+    pub(crate) enum Set {
         /// The first set.
         A = "a",
         /// The second set.
@@ -15,7 +15,7 @@ words! {
 
 impl Set {
     /// Returns the name of the set on pages.
-    pub fn letter(self) -> &'static str {
+    pub(crate) fn letter(self) -> &'static str {
         match self {
             Set::A => "A",
             Set::B => "B",

@@ -18,7 +18,7 @@ const DAY: i64 = 86_400_000_000;
 
 /// A setting of the runs of both sets.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct Setting {
+pub(crate) struct Setting {
     /// The setting.
     pub name: &'static str,
     /// Whether the sides differ: a value that one side has more often by a tenth of its runs. If most
@@ -34,7 +34,7 @@ pub struct Setting {
 
 /// A value of a setting.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct SettingValue {
+pub(crate) struct SettingValue {
     /// The value.
     pub value: String,
     /// The number of runs with it.
@@ -43,7 +43,7 @@ pub struct SettingValue {
 
 impl Setting {
     /// Returns the values of a side.
-    pub fn values(&self, set: Set) -> &[SettingValue] {
+    pub(crate) fn values(&self, set: Set) -> &[SettingValue] {
         match set {
             Set::A => &self.a,
             Set::B => &self.b,
@@ -51,13 +51,13 @@ impl Setting {
     }
 
     /// Returns whether both sides record the setting, and it's the same.
-    pub fn is_same(&self) -> bool {
+    pub(crate) fn is_same(&self) -> bool {
         !self.differs && !self.a.is_empty() && !self.b.is_empty()
     }
 
     /// Lists the values of a side, with numbers of runs if there are several: `20 (8 runs), 30 (1
     /// run)`.
-    pub fn words(&self, set: Set) -> String {
+    pub(crate) fn words(&self, set: Set) -> String {
         match self.values(set) {
             [] => "not recorded".to_owned(),
             [one] => one.value.clone(),

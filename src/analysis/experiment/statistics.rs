@@ -8,9 +8,9 @@
 use crate::analysis::random::Random;
 
 /// Below this probability, a difference is called clear.
-pub const ALPHA: f64 = 0.05;
+pub(crate) const ALPHA: f64 = 0.05;
 /// With fewer tasks, no result is clear: all sign flips of 4 differences give p = 0.0625 at best.
-pub const MIN_TASKS: usize = 5;
+pub(crate) const MIN_TASKS: usize = 5;
 /// Up to this many tasks, every combination of signs is tried.
 const MAX_EXACT: usize = 13;
 /// Random flips of signs with more tasks.
@@ -20,7 +20,7 @@ const MIN_FLIPS: usize = 1_000;
 /// Flips times tasks, at most, unless there are so many tasks that [`MIN_FLIPS`] are more.
 const MAX_WORK: usize = 20_000_000;
 /// The most tasks that a test uses.
-pub const MAX_TASKS: usize = 20_000;
+pub(crate) const MAX_TASKS: usize = 20_000;
 /// Halvings of the range in which an end of an interval lies.
 const HALVINGS: usize = 40;
 /// The start of the random numbers. It's fixed, so that the same runs always give the same p-value.
@@ -32,7 +32,7 @@ const POWER: f64 = 2.8;
 
 /// An estimate with its 95% interval and p-value.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Effect {
+pub(crate) struct Effect {
     /// The estimate.
     pub estimate: f64,
     /// The ends of the 95% interval. `None` with fewer than [`MIN_TASKS`] tasks.
@@ -43,27 +43,27 @@ pub struct Effect {
 
 impl Effect {
     /// Returns the standard error that an interval of this width has if it's normal.
-    pub fn standard_error(&self) -> Option<f64> {
+    pub(crate) fn standard_error(&self) -> Option<f64> {
         let (low, high) = self.interval?;
         Some((high - low) / (2.0 * Z))
     }
 
     /// Returns the smallest difference that the test would have found in 4 of 5 experiments like
     /// this one.
-    pub fn smallest_found(&self) -> Option<f64> {
+    pub(crate) fn smallest_found(&self) -> Option<f64> {
         Some(POWER * self.standard_error()?)
     }
 }
 
 /// Returns the smallest difference that a test finds in 4 of 5 experiments, given its standard
 /// error.
-pub fn smallest_found(standard_error: f64) -> f64 {
+pub(crate) fn smallest_found(standard_error: f64) -> f64 {
     POWER * standard_error
 }
 
 /// A paired value: `y − d·x` is what a true difference of `d` leaves.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Pair {
+pub(crate) struct Pair {
     /// The observed value.
     pub y: f64,
     /// What a difference of 1 adds to it. Not negative.
@@ -72,12 +72,12 @@ pub struct Pair {
 
 impl Pair {
     /// A pair of values whose difference is tested.
-    pub fn difference(a: f64, b: f64) -> Self {
+    pub(crate) fn difference(a: f64, b: f64) -> Self {
         Self { y: b - a, x: 1.0 }
     }
 
     /// A pair of values whose ratio `b / a` is tested.
-    pub fn ratio(a: f64, b: f64) -> Self {
+    pub(crate) fn ratio(a: f64, b: f64) -> Self {
         Self { y: b, x: a }
     }
 }
@@ -170,18 +170,18 @@ fn signed_sums(pairs: &[Pair], words: impl Iterator<Item = u64>) -> (f64, f64) {
 
 /// Tests paired values against `null`, the difference or ratio of sides that are alike. Returns
 /// `None` without tasks, or if `x` is zero throughout.
-pub fn paired(pairs: &[Pair], null: f64) -> Option<Effect> {
+pub(crate) fn paired(pairs: &[Pair], null: f64) -> Option<Effect> {
     let pairs = pairs.get(..MAX_TASKS).unwrap_or(pairs);
     paired_by(pairs, null, flips(pairs.len()))
 }
 
 /// Returns how often signs are flipped at random.
-pub fn flips(tasks: usize) -> usize {
+pub(crate) fn flips(tasks: usize) -> usize {
     (MAX_WORK / tasks.max(1)).clamp(MIN_FLIPS, FLIPS)
 }
 
 /// Returns whether all combinations of signs are tried.
-pub fn is_exact(tasks: usize) -> bool {
+pub(crate) fn is_exact(tasks: usize) -> bool {
     tasks <= MAX_EXACT
 }
 
@@ -240,7 +240,7 @@ fn interval(pairs: &[Pair], flips: &Flips, estimate: f64) -> Option<(f64, f64)> 
 }
 
 /// Corrects p-values for their number by Holm's method. The order stays.
-pub fn holm(p: &[f64]) -> Vec<f64> {
+pub(crate) fn holm(p: &[f64]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..p.len()).collect();
     let value = |at: usize| p.get(at).copied().unwrap_or(1.0);
     order.sort_by(|a, b| value(*a).total_cmp(&value(*b)));
@@ -256,7 +256,7 @@ pub fn holm(p: &[f64]) -> Vec<f64> {
 }
 
 /// Returns Wilson's 95% interval of a share of `n`, which may be a fraction.
-pub fn wilson(share: f64, n: f64) -> (f64, f64) {
+pub(crate) fn wilson(share: f64, n: f64) -> (f64, f64) {
     let z2 = Z * Z;
     let centre = share + z2 / (2.0 * n);
     let half = Z * (share * (1.0 - share) / n + z2 / (4.0 * n * n)).sqrt();
@@ -269,7 +269,7 @@ pub fn wilson(share: f64, n: f64) -> (f64, f64) {
 
 /// Returns the mean success rate of tasks with its 95% interval. Runs of a task are alike, so the
 /// interval counts as many runs as independent ones with the same variance.
-pub fn rate(tasks: &[f64], runs: usize) -> Option<(f64, (f64, f64))> {
+pub(crate) fn rate(tasks: &[f64], runs: usize) -> Option<(f64, (f64, f64))> {
     let n = tasks.len() as f64;
     let share = tasks.iter().sum::<f64>() / n;
     if tasks.is_empty() || !share.is_finite() {
@@ -288,7 +288,7 @@ pub fn rate(tasks: &[f64], runs: usize) -> Option<(f64, (f64, f64))> {
 }
 
 /// Returns Newcombe's 95% interval of the difference of two shares: `b − a`, each `(yes, all)`.
-pub fn newcombe(a: (usize, usize), b: (usize, usize)) -> (f64, f64) {
+pub(crate) fn newcombe(a: (usize, usize), b: (usize, usize)) -> (f64, f64) {
     let of = |(yes, all): (usize, usize)| {
         let share = yes as f64 / all as f64;
         (share, wilson(share, all as f64))
@@ -303,7 +303,7 @@ pub fn newcombe(a: (usize, usize), b: (usize, usize)) -> (f64, f64) {
 
 /// Returns the two-sided p-value of Fisher's exact test: the probability of all tables with the same
 /// sums that are at most as likely as this one.
-pub fn fisher(a: (usize, usize), b: (usize, usize)) -> f64 {
+pub(crate) fn fisher(a: (usize, usize), b: (usize, usize)) -> f64 {
     let (yes, all) = (a.0 + b.0, a.1 + b.1);
     // ln n! for each n.
     let mut factorial = Vec::with_capacity(all + 1);
@@ -329,7 +329,7 @@ pub fn fisher(a: (usize, usize), b: (usize, usize)) -> f64 {
 
 /// Returns the probability that at least one of `k` runs succeeds, estimated from `passed` of `n`
 /// runs, and the probability that all do. `None` if there are fewer than `k` runs.
-pub fn pass_at(k: usize, passed: usize, n: usize) -> Option<(f64, f64)> {
+pub(crate) fn pass_at(k: usize, passed: usize, n: usize) -> Option<(f64, f64)> {
     if k == 0 || n < k || passed > n {
         return None;
     }
@@ -343,7 +343,7 @@ pub fn pass_at(k: usize, passed: usize, n: usize) -> Option<(f64, f64)> {
 
 /// Returns the largest share of tasks that may differ although none of `n` did, with 95%
 /// confidence.
-pub fn none_of(n: usize) -> f64 {
+pub(crate) fn none_of(n: usize) -> f64 {
     1.0 - ALPHA.powf(1.0 / n as f64)
 }
 

@@ -18,7 +18,7 @@ const MAX_OTHERS: usize = 6;
 
 /// What counts as a success.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub enum Rule {
+pub(crate) enum Rule {
     /// The success that the trace records, or a full reward.
     #[default]
     Recorded,
@@ -37,7 +37,7 @@ pub enum Rule {
 
 /// A comparison of numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Operator {
+pub(crate) enum Operator {
     /// `>=`
     AtLeast,
     /// `<=`
@@ -58,7 +58,7 @@ impl Operator {
     ];
 
     /// Returns whether `a` compares to `b` like this.
-    pub fn holds(self, a: f64, b: f64) -> bool {
+    pub(crate) fn holds(self, a: f64, b: f64) -> bool {
         match self {
             Operator::AtLeast => a >= b,
             Operator::AtMost => a <= b,
@@ -68,7 +68,7 @@ impl Operator {
     }
 
     /// Returns the sign.
-    pub fn as_str(self) -> &'static str {
+    pub(crate) fn as_str(self) -> &'static str {
         let known = Self::ALL.iter().find(|(operator, _)| *operator == self);
         known.map_or("", |(_, sign)| sign)
     }
@@ -87,7 +87,7 @@ impl Operator {
 
 /// A rule that the reader could choose instead.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct RuleOption {
+pub(crate) struct RuleOption {
     /// The rule.
     pub rule: String,
     /// The number of runs in both sets for which it's known.
@@ -136,7 +136,7 @@ impl FromStr for Rule {
 
 impl Rule {
     /// Returns whether a run succeeded, or `None` if that's unknown.
-    pub fn holds(&self, run: &Summary) -> Option<bool> {
+    pub(crate) fn holds(&self, run: &Summary) -> Option<bool> {
         match self {
             Rule::Recorded => run.solved(),
             Rule::Finished => match run.result()? {
@@ -160,7 +160,7 @@ impl Rule {
     }
 
     /// Returns the words for a success on pages: `solved`, `finished` or `tests ≥ 1`.
-    pub fn label(&self) -> String {
+    pub(crate) fn label(&self) -> String {
         match self {
             Rule::Recorded => "the recorded result".to_owned(),
             Rule::Finished => "finished".to_owned(),

@@ -15,7 +15,7 @@ const ABOUT_THE_SAME: f64 = 0.1;
 
 impl Measure {
     /// Returns the function that formats its differences.
-    pub fn format(&self) -> fn(f64) -> String {
+    pub(crate) fn format(&self) -> fn(f64) -> String {
         match self.unit {
             Unit::Tasks => tasks_words,
             Unit::Score => score_words,
@@ -25,23 +25,23 @@ impl Measure {
     }
 
     /// Returns the difference in words: `+6`.
-    pub fn difference_words(&self) -> String {
+    pub(crate) fn difference_words(&self) -> String {
         format::or_missing(self.difference, self.format())
     }
 
     /// Returns the 95% interval in words: `+1 to +11`.
-    pub fn interval(&self) -> String {
+    pub(crate) fn interval(&self) -> String {
         let ends = self.low.zip(self.high);
         format::or_missing(ends, |(low, high)| interval_words(low, high, self.format()))
     }
 
     /// Returns the corrected p-value in words.
-    pub fn p_words(&self) -> String {
+    pub(crate) fn p_words(&self) -> String {
         format::or_missing(self.p_corrected, p_words)
     }
 
     /// Returns what the difference means: `B better`, `not clear`.
-    pub fn reading(&self) -> String {
+    pub(crate) fn reading(&self) -> String {
         match (self.better, self.p_corrected, self.low) {
             (Some(set), ..) => format!("{} better", set.letter()),
             (None, Some(_), Some(_)) => "not clear".to_owned(),
@@ -102,7 +102,7 @@ impl Experiment {
     }
 
     /// Returns the word for a task or run that succeeded: `solved`, or `finished` by that rule.
-    pub fn solved_word(&self) -> &'static str {
+    pub(crate) fn solved_word(&self) -> &'static str {
         match self.success.as_str() {
             "finished" => "finished",
             _ => "solved",
@@ -364,7 +364,7 @@ impl Experiment {
     }
 
     /// Explains how sure the answer is: a term, and its sentences.
-    pub fn certainty_words(&self) -> Vec<(&'static str, String)> {
+    pub(crate) fn certainty_words(&self) -> Vec<(&'static str, String)> {
         let mut all = Vec::new();
         let certainty = &self.certainty;
         if !certainty.paired {
@@ -433,7 +433,7 @@ impl Experiment {
     }
 
     /// Lists the settings that differ and those that are the same, without a full stop.
-    pub fn settings_words(&self) -> (String, String) {
+    pub(crate) fn settings_words(&self) -> (String, String) {
         let differs: Vec<&str> = self.differing().map(|setting| setting.name).collect();
         let same = self.settings.iter().filter(|setting| setting.is_same());
         let same: Vec<&str> = same.map(|setting| setting.name).collect();

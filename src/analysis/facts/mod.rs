@@ -159,7 +159,7 @@ pub enum Depth {
 }
 
 /// Collects the facts of the newest run.
-pub fn record(index: &Index, lines: &dyn Lines, depth: Depth) -> Record {
+pub(crate) fn record(index: &Index, lines: &dyn Lines, depth: Depth) -> Record {
     // Facts take more memory than heads. So only the first and the newest steps of a very long run
     // have facts.
     let left_out = left_out(index);

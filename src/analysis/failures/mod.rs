@@ -18,7 +18,7 @@ use serde::Serialize;
 
 use of_run::MAX_ROWS;
 pub(in crate::analysis) use of_run::failures as failures_of_run;
-pub use of_run::{RunFailure, id_text, is_id, message_of_end};
+pub(crate) use of_run::{RunFailure, id_text, is_id, message_of_end};
 
 use super::format::{count, counted};
 use super::many::last_part;
@@ -26,7 +26,7 @@ use super::run_result::ShownStatus;
 use super::summary::Summary;
 use crate::model::failure::{AfterFailure, FailureSource};
 
-pub use crate::model::failure::message::Part;
+pub(crate) use crate::model::failure::message::Part;
 pub(crate) use crate::model::failure::message::parts;
 
 /// The most bars of a trend. With more days, each bar covers several.
@@ -40,13 +40,13 @@ const MAX_SHARES: usize = 6;
 /// The places that are counted, at most.
 const MAX_PLACES: usize = 8;
 /// The days in which a failure counts as new, and without which it counts as quiet.
-pub const RECENT_DAYS: i64 = 7;
+pub(crate) const RECENT_DAYS: i64 = 7;
 /// A failure isn't rising with fewer runs in the recent days.
 const MIN_RISING: usize = 4;
 
 /// The failures of many runs, by message.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
-pub struct Failures {
+pub(crate) struct Failures {
     /// The number of matching runs. Duplicates count once.
     pub runs: usize,
     /// The runs in which something failed.
@@ -77,7 +77,7 @@ pub struct Failures {
 
 /// What the failures of many runs are together.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Counts {
+pub(crate) struct Counts {
     /// The number of failures.
     pub failures: usize,
     /// Those that are new.
@@ -101,7 +101,7 @@ pub struct Counts {
 /// Where a failure happens: a tool, the model, or the program that runs the agent. A tool may be named
 /// like one of these.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Place {
+pub(crate) struct Place {
     source: FailureSource,
     tool: Option<String>,
 }
@@ -111,7 +111,7 @@ impl Place {
     const TOOL: &str = "tool:";
 
     /// Reads the word of an address.
-    pub fn of(word: &str) -> Self {
+    pub(crate) fn of(word: &str) -> Self {
         let tool = |name: &str| Self {
             source: FailureSource::Tool,
             tool: Some(name.to_owned()).filter(|name| !name.is_empty()),
@@ -126,7 +126,7 @@ impl Place {
     }
 
     /// Returns the word for addresses.
-    pub fn word(&self) -> String {
+    pub(crate) fn word(&self) -> String {
         match &self.tool {
             Some(tool) if Self::of(tool) != *self => format!("{}{tool}", Self::TOOL),
             _ => self.name().to_owned(),
@@ -134,13 +134,13 @@ impl Place {
     }
 
     /// Returns the name of the tool, or else the word of the source.
-    pub fn name(&self) -> &str {
+    pub(crate) fn name(&self) -> &str {
         name_of((self.source, self.tool.as_deref()))
     }
 }
 
 /// Which failures are wanted.
-pub struct Wanted<'a> {
+pub(crate) struct Wanted<'a> {
     /// At most this many are listed.
     pub most: usize,
     /// The id of one that is listed in any case. May be empty.
@@ -159,7 +159,7 @@ impl std::fmt::Debug for Wanted<'_> {
 
 impl Wanted<'_> {
     /// Returns what wants the first failures.
-    pub fn first(most: usize) -> Self {
+    pub(crate) fn first(most: usize) -> Self {
         Self {
             most,
             open: "",
@@ -170,7 +170,7 @@ impl Wanted<'_> {
 
 /// The numbers by which failures are sorted.
 #[derive(Debug, Clone, Copy)]
-pub struct Standing<'a> {
+pub(crate) struct Standing<'a> {
     /// What failed.
     pub source: FailureSource,
     /// The tool. Empty if none is known.
@@ -219,7 +219,7 @@ impl<'a> Standing<'a> {
     }
 
     /// Returns whether it happens there.
-    pub fn is_at(&self, place: &Place) -> bool {
+    pub(crate) fn is_at(&self, place: &Place) -> bool {
         place_of(self.source, self.tool) == (place.source, place.tool.as_deref())
     }
 
@@ -285,7 +285,7 @@ impl Recent {
 
 /// What failed in several runs with one message.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
-pub struct Failure {
+pub(crate) struct Failure {
     /// The id, for `failure:ID` in queries. It depends only on source, tool and message.
     pub id: String,
     /// What failed.
@@ -335,7 +335,7 @@ pub struct Failure {
 
 /// What happened after the steps in which something failed; numbers of steps.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct Next {
+pub(crate) struct Next {
     /// The failure ended the run.
     pub ended_run: u64,
     /// The same call or request was made again and failed.
@@ -354,7 +354,7 @@ pub struct Next {
 
 /// A run that has a failure.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
-pub struct Example {
+pub(crate) struct Example {
     /// The key of the run.
     pub run: String,
     /// Its title.
@@ -380,7 +380,7 @@ pub struct Example {
 
 /// A project, model or program, and the number of runs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct Share {
+pub(crate) struct Share {
     /// The name.
     pub name: String,
     /// The number of runs.
@@ -389,7 +389,7 @@ pub struct Share {
 
 impl Next {
     /// Returns what happened in words and how often, the most frequent first.
-    pub fn rows(&self, source: FailureSource) -> Vec<(&'static str, u64)> {
+    pub(crate) fn rows(&self, source: FailureSource) -> Vec<(&'static str, u64)> {
         let is_call = source == FailureSource::Tool;
         let words = |call, request| if is_call { call } else { request };
         let mut rows = vec![
@@ -432,7 +432,7 @@ impl Next {
 
 impl Failure {
     /// Returns where it happens: the tool, `model` or `run`.
-    pub fn place(&self) -> &str {
+    pub(crate) fn place(&self) -> &str {
         name_of(place_of(
             self.source,
             self.tool.as_deref().unwrap_or_default(),
@@ -440,12 +440,12 @@ impl Failure {
     }
 
     /// Returns the words of the message and the marks between them.
-    pub fn parts(&self) -> Vec<Part<'_>> {
+    pub(crate) fn parts(&self) -> Vec<Part<'_>> {
         parts(&self.message)
     }
 
     /// Returns the message with `<n>` for `‹n›`, for terminals.
-    pub fn plain(&self) -> String {
+    pub(crate) fn plain(&self) -> String {
         let part = |part: &Part<'_>| match part {
             Part::Words(words) => (*words).to_owned(),
             Part::Folded(word) => format!("<{word}>"),
@@ -456,7 +456,7 @@ impl Failure {
 
 impl Failures {
     /// Returns how many runs had a failure, and what became of them, in a sentence.
-    pub fn runs_words(&self) -> String {
+    pub(crate) fn runs_words(&self) -> String {
         let carried = self.runs_with_failures.saturating_sub(self.runs_ended);
         let of = format!(
             "{} of {} had a failure",
@@ -474,7 +474,7 @@ impl Failures {
     }
 
     /// States what isn't counted, in sentences without a full stop.
-    pub fn left_out(&self) -> Vec<String> {
+    pub(crate) fn left_out(&self) -> Vec<String> {
         let steps = (self.steps_left_out > 0).then(|| {
             format!(
                 "{} of {} failed steps left out: a run keeps its first {MAX_ROWS} messages",
@@ -524,7 +524,7 @@ fn same(failure: &RunFailure) -> Same<'_> {
 ///
 /// Only the listed failures get a trend, examples and shares, because hostile runs have as many
 /// messages as failed steps.
-pub fn failures<'a>(
+pub(crate) fn failures<'a>(
     runs: impl IntoIterator<Item = &'a Summary>,
     now: i64,
     zone: &TimeZone,

@@ -68,12 +68,12 @@ impl RunFailure {
 }
 
 /// Returns an id as addresses and queries spell it.
-pub fn id_text(id: u64) -> String {
+pub(crate) fn id_text(id: u64) -> String {
     format!("{:012x}", id >> 16)
 }
 
 /// Returns whether a text may be the id of a failure.
-pub fn is_id(text: &str) -> bool {
+pub(crate) fn is_id(text: &str) -> bool {
     text.len() == ID_DIGITS && text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
@@ -206,7 +206,7 @@ fn row(index: &Index, key: &FailureKey) -> RunFailure {
 }
 
 /// Returns the recorded message of the error that ended a run, before it's folded.
-pub fn message_of_end<'a>(index: &'a Index, life: &Life) -> Option<&'a str> {
+pub(crate) fn message_of_end<'a>(index: &'a Index, life: &Life) -> Option<&'a str> {
     let last = || Some(&*index.segment()?.error.as_ref()?.1);
     error_of_end(index, life).or_else(last)
 }

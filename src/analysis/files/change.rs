@@ -10,7 +10,7 @@ use crate::model::step::{Call, Change, Step};
 /// The net change of a file: from its first known version to the last.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[schemars(rename = "NetChange")]
-pub struct Net {
+pub(crate) struct Net {
     /// What became of the file.
     pub status: NetStatus,
     /// Added lines.
@@ -42,7 +42,7 @@ pub struct Net {
 /// What became of a file.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum NetStatus {
+pub(crate) enum NetStatus {
     /// The file is new.
     Added,
     /// The file changed.
@@ -56,7 +56,7 @@ pub enum NetStatus {
 
 /// Consecutive lines of a net change.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct NetHunk {
+pub(crate) struct NetHunk {
     /// The number of its first line in the first version, if known.
     pub old: Option<usize>,
     /// The number of its first line in the last version, if known.
@@ -67,7 +67,7 @@ pub struct NetHunk {
 
 /// A line of a net change.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct NetLine {
+pub(crate) struct NetLine {
     /// `same`, `del` or `ins`.
     #[serde(serialize_with = "sign_word")]
     #[schemars(with = "String")]
@@ -96,7 +96,7 @@ fn sign_word<S: serde::Serializer>(sign: &Sign, to: S) -> Result<S::Ok, S::Error
 /// What wrote a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Writer {
+pub(crate) enum Writer {
     /// An edit of this step.
     Step(usize),
     /// Something other than an edit changed the file between two steps.
@@ -105,7 +105,7 @@ pub enum Writer {
 
 /// A file, with its edits in order.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct File {
+pub(crate) struct File {
     // As the calls name it.
     pub(crate) path: String,
     /// Lines added by successful edits that can be counted. `null` if there are none.
@@ -124,7 +124,7 @@ pub struct File {
 /// An edit of a file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[schemars(rename = "Edit")]
-pub struct Edited {
+pub(crate) struct Edited {
     /// The ordinal of the step.
     pub step: usize,
     pub(crate) step_id: Option<i64>,
@@ -202,7 +202,7 @@ pub(super) fn args<'a>(call: &Call<'a>) -> Json<'a> {
 
 /// Passes this edit of its step to `read`, line by line. Returns `None` if the edit is too large or
 /// doesn't exist any more.
-pub fn with_edit<T>(
+pub(crate) fn with_edit<T>(
     edit: &Edited,
     step: &Step<'_>,
     read: impl FnOnce(&Edit<'_>) -> T,

@@ -15,7 +15,7 @@ use crate::model::step::{Call, Step};
 use crate::model::{Index, Lines, StepHead, TraceFile};
 
 /// The maximum number of edits of one run that are listed. Further ones are only counted.
-pub const MAX_EDITS: usize = 50_000;
+pub(crate) const MAX_EDITS: usize = 50_000;
 
 /// The maximum number of lines of a run that one request reads, which takes about 1.5 seconds. The
 /// next request continues there.
@@ -32,19 +32,21 @@ const MAX_HIDDEN: usize = 1_000;
 const MAX_PATCH_DEPTH: usize = 8;
 
 mod change;
+mod document;
 mod net;
 mod seen;
 mod submitted;
 
-pub use change::{Edited, File, Net, NetHunk, NetLine, NetStatus, Writer, with_edit};
+pub(crate) use change::{Edited, File, Net, NetHunk, NetStatus, Writer, with_edit};
 use change::{FILE, args, with_recorded};
-pub use net::Work;
-pub use seen::{FileRead, Reported};
-pub use submitted::{Submitted, submitted};
+pub(crate) use document::{ChangedFiles, document};
+pub(crate) use net::Work;
+pub(crate) use seen::{FileRead, Reported};
+pub(crate) use submitted::{Submitted, submitted};
 
 /// The files of a run, in the order of their first edits.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Files {
+pub(crate) struct Files {
     /// The files.
     pub files: Vec<File>,
     /// The number of listed edits.
@@ -66,7 +68,13 @@ pub struct Files {
 impl Files {
     /// Returns the net change of a file. Reads the lines of the steps that edit it, within the work
     /// that is `left`.
-    pub fn net(&self, file: &File, index: &Index, lines: &dyn Lines, left: &mut Work) -> Net {
+    pub(crate) fn net(
+        &self,
+        file: &File,
+        index: &Index,
+        lines: &dyn Lines,
+        left: &mut Work,
+    ) -> Net {
         let reads: Vec<_> = self
             .reads
             .iter()
@@ -80,7 +88,7 @@ impl Files {
 /// The list of a run as far as it has been read. An update reads only the steps that are new or
 /// changed, and the steps after them.
 #[derive(Debug, Clone, Default)]
-pub struct Followed {
+pub(crate) struct Followed {
     list: Arc<Files>,
     /// The position of each file in the list.
     places: HashMap<String, usize>,
@@ -103,7 +111,7 @@ struct Seen {
 impl Followed {
     /// Returns the edits that the calls of a run ask for. Updates the list first. A long run takes
     /// several calls, and `pending` steps are left.
-    pub fn files(&mut self, index: &Index, lines: &dyn Lines) -> Arc<Files> {
+    pub(crate) fn files(&mut self, index: &Index, lines: &dyn Lines) -> Arc<Files> {
         self.read(index, lines, MAX_READ)
     }
 
@@ -132,7 +140,7 @@ impl Followed {
     }
 
     /// Returns the number of remembered steps and edits.
-    pub fn size(&self) -> usize {
+    pub(crate) fn size(&self) -> usize {
         self.steps.len() + self.list.edits + self.list.reads.len()
     }
 

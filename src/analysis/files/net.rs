@@ -40,7 +40,7 @@ const MAX_READ_LINES: usize = 1_990;
 
 /// What one request may still read and compute.
 #[derive(Debug, Clone)]
-pub struct Work {
+pub(crate) struct Work {
     /// The bytes of records.
     records: usize,
     texts: usize,
@@ -1385,7 +1385,7 @@ fn undone(text: &str, op: &Op, work: &mut usize) -> Option<String> {
 impl Net {
     /// Returns a unified diff, as `git apply` and `patch` read it. `path` is relative. Returns `None` if
     /// the line numbers aren't known, or if the path needs quotes.
-    pub fn patch(&self, path: &str) -> Option<String> {
+    pub(crate) fn patch(&self, path: &str) -> Option<String> {
         let is_plain = |c: char| match c {
             '"' | '\\' => false,
             ' '..='~' => true,

@@ -19,7 +19,7 @@ const MAX_OUTPUT: usize = 16 * 1024;
 
 /// A file that a tool read.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct FileRead {
+pub(crate) struct FileRead {
     /// The path, as the call names it.
     pub path: String,
     /// The ordinal of the step.
@@ -30,7 +30,7 @@ pub struct FileRead {
 
 /// A shell command whose output reports changed files.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Reported {
+pub(crate) struct Reported {
     /// The ordinal of the step.
     pub step: usize,
     /// The command, truncated.

@@ -21,7 +21,7 @@ const MAX_PAIRS: usize = 10_000_000;
 
 /// A file of a patch that the run submitted as its answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Submitted {
+pub(crate) struct Submitted {
     /// The path in the patch.
     pub path: String,
     /// Its change.
@@ -32,7 +32,7 @@ pub struct Submitted {
 
 /// Returns the files of a patch that a run submitted as its answer. Empty if the answer isn't a
 /// patch.
-pub fn submitted(answer: &str, index: &Index, lines: &dyn Lines) -> Vec<Submitted> {
+pub(crate) fn submitted(answer: &str, index: &Index, lines: &dyn Lines) -> Vec<Submitted> {
     let (known, is_whole) = uncut(answer);
     if !known.contains("diff --git ") && !known.contains("--- ") {
         return Vec::new();

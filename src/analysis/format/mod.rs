@@ -8,28 +8,29 @@ use std::time::Duration;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
-pub use crate::analysis::number::{counted, grouped as count};
+pub(crate) use crate::analysis::number::{counted, grouped as count};
 use crate::model::time::Stamp;
 
 #[cfg(test)]
 mod tests;
 mod visible;
 
-pub use visible::{json_visible, visible, visible_line};
+pub use visible::visible;
+pub(crate) use visible::{json_visible, visible_line};
 
 /// The text for a value that isn't recorded.
-pub const MISSING: &str = "–";
+pub(crate) const MISSING: &str = "–";
 
 /// The sign of a negative number.
-pub const MINUS: char = '−';
+pub(crate) const MINUS: char = '−';
 
 /// Shows a value, or [`MISSING`].
-pub fn or_missing<T>(value: Option<T>, show: impl FnOnce(T) -> String) -> String {
+pub(crate) fn or_missing<T>(value: Option<T>, show: impl FnOnce(T) -> String) -> String {
     value.map_or_else(|| MISSING.to_owned(), show)
 }
 
 /// Formats a duration recorded as a number of milliseconds.
-pub fn millis(ms: f64) -> String {
+pub(crate) fn millis(ms: f64) -> String {
     match Duration::try_from_secs_f64(ms / 1000.0) {
         Ok(shown) => duration(shown),
         // A negative or too large number is shown as recorded.
@@ -41,7 +42,7 @@ pub fn millis(ms: f64) -> String {
 ///
 /// Rounds to the last digit shown. A duration that rounds up to the next unit is shown in that
 /// unit.
-pub fn duration(duration: Duration) -> String {
+pub(crate) fn duration(duration: Duration) -> String {
     let micros = duration.as_micros();
     let rounded = |unit: u128| (micros + unit / 2) / unit;
     let (tenths_ms, ms, tenths_s) = (rounded(100), rounded(1000), rounded(100_000));
@@ -80,12 +81,12 @@ fn two_units((whole, unit): (u128, &str), (rest, smaller): (u128, &str)) -> Stri
 
 /// Formats a time in a run relative to its start: `+17.442 s`, `+5 min 09.442 s`, or `−0.003 s` if
 /// clocks disagree.
-pub fn offset(micros: i64) -> String {
+pub(crate) fn offset(micros: i64) -> String {
     offset_to(micros, 1000, 3)
 }
 
 /// Formats like [`offset`] with one decimal, for narrow columns: `+17.4 s`.
-pub fn offset_short(micros: i64) -> String {
+pub(crate) fn offset_short(micros: i64) -> String {
     offset_to(micros, 100_000, 1)
 }
 
@@ -109,7 +110,7 @@ fn offset_to(micros: i64, unit: u64, digits: usize) -> String {
 ///
 /// Both times are microseconds since the Unix epoch. A time in the future reads `in 4 s`, so that
 /// readers notice when the clocks of two machines disagree.
-pub fn age(micros: i64, now: i64, zone: &TimeZone) -> String {
+pub(crate) fn age(micros: i64, now: i64, zone: &TimeZone) -> String {
     let seconds = now.abs_diff(micros) / 1_000_000;
     let words = match seconds {
         0 => return "now".to_owned(),
@@ -127,7 +128,7 @@ pub fn age(micros: i64, now: i64, zone: &TimeZone) -> String {
 }
 
 /// Formats a date: `22 Feb`, or `22 Feb 2025` if `now` is in another year.
-pub fn date(micros: i64, now: i64, zone: &TimeZone) -> String {
+pub(crate) fn date(micros: i64, now: i64, zone: &TimeZone) -> String {
     let local = |micros| {
         Timestamp::from_microsecond(micros)
             .ok()
@@ -142,7 +143,7 @@ pub fn date(micros: i64, now: i64, zone: &TimeZone) -> String {
 
 /// The texts of a `<time>` element.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Clock {
+pub(crate) struct Clock {
     /// The local 24-hour time: `09:15:02`.
     pub text: String,
     /// The full time, with the name of the zone: `22 Feb 2026, 09:15:02.123 Europe/Berlin
@@ -154,7 +155,7 @@ pub struct Clock {
 
 /// Formats a time in `zone`. A time without a recorded zone is shown as written, and the title says
 /// so. Returns `None` for years outside the supported range.
-pub fn clock(stamp: Stamp, zone: &TimeZone) -> Option<Clock> {
+pub(crate) fn clock(stamp: Stamp, zone: &TimeZone) -> Option<Clock> {
     let zone = if stamp.zoned {
         zone.clone()
     } else {
@@ -185,10 +186,10 @@ pub fn clock(stamp: Stamp, zone: &TimeZone) -> Option<Clock> {
 }
 
 /// The explanation of the `≈` prefix.
-pub const SOME_ESTIMATED: &str = "some tokens are estimated";
+pub(crate) const SOME_ESTIMATED: &str = "some tokens are estimated";
 
 /// Returns the prefix of a number: `≥` for a lower bound, `≈` if part of it is estimated.
-pub fn bound(is_lower_bound: bool, is_estimate: bool) -> &'static str {
+pub(crate) fn bound(is_lower_bound: bool, is_estimate: bool) -> &'static str {
     match (is_lower_bound, is_estimate) {
         (false, false) => "",
         (false, true) => "≈",
@@ -200,7 +201,7 @@ pub fn bound(is_lower_bound: bool, is_estimate: bool) -> &'static str {
 /// Formats a number of tokens for a table: `9,686`, `17.2k` above 10,000, `1.2M` above a million.
 ///
 /// Use [`count`] to show all digits.
-pub fn tokens(number: u64) -> String {
+pub(crate) fn tokens(number: u64) -> String {
     match number {
         ..10_000 => count(number),
         10_000..999_950 => tenths_of(number, 1000, "k"),
@@ -209,7 +210,7 @@ pub fn tokens(number: u64) -> String {
 }
 
 /// Formats a size: `248 bytes`, `4.1 KB`, `1.2 MB`. A KB is 1,000 bytes.
-pub fn bytes(number: u64) -> String {
+pub(crate) fn bytes(number: u64) -> String {
     match number {
         1 => "1 byte".to_owned(),
         0 | 2..1000 => format!("{number} bytes"),
@@ -231,7 +232,7 @@ fn tenths_of(number: u64, unit: u64, suffix: &str) -> String {
 
 /// Formats a score with two decimals: `0.90`, `−0.50`. Returns [`MISSING`] for a score that isn't
 /// finite. The recorded values of the step show such a score.
-pub fn score(score: f64) -> String {
+pub(crate) fn score(score: f64) -> String {
     /// The decimals of larger scores are noise.
     const LARGE: f64 = 1e6;
     if !score.is_finite() {
@@ -251,7 +252,7 @@ pub fn score(score: f64) -> String {
 
 /// Formats an amount in US dollars: `$12.50`, below a dollar `$0.0042`. An amount other than zero
 /// never reads as zero: `<$0.0001`.
-pub fn usd(amount: f64) -> String {
+pub(crate) fn usd(amount: f64) -> String {
     /// No run costs this much. The digits of such a number mean nothing, and there may be 309 of
     /// them.
     const LARGE: f64 = 1e9;
@@ -268,7 +269,7 @@ pub fn usd(amount: f64) -> String {
 
 /// Formats a share in whole percent: `11%`. A share other than zero or all never reads as such:
 /// `<1%`, `>99%`.
-pub fn percent(part: u64, whole: u64) -> String {
+pub(crate) fn percent(part: u64, whole: u64) -> String {
     if whole == 0 {
         return MISSING.to_owned();
     }
@@ -281,7 +282,7 @@ pub fn percent(part: u64, whole: u64) -> String {
 }
 
 /// Formats a difference with its sign: `+3`, `−1,200`, `0`.
-pub fn signed(number: i64) -> String {
+pub(crate) fn signed(number: i64) -> String {
     match number {
         0 => "0".to_owned(),
         1.. => format!("+{}", count(number.unsigned_abs())),
@@ -290,7 +291,7 @@ pub fn signed(number: i64) -> String {
 }
 
 /// Formats a range: `7–13`, or `7` if both ends are equal.
-pub fn range(from: u64, to: u64) -> String {
+pub(crate) fn range(from: u64, to: u64) -> String {
     if from == to {
         count(from)
     } else {
@@ -299,7 +300,7 @@ pub fn range(from: u64, to: u64) -> String {
 }
 
 /// Formats a number: `1,000`, `0.25`.
-pub fn number(value: f64) -> String {
+pub(crate) fn number(value: f64) -> String {
     if value >= 0.0 && value.fract() == 0.0 && value < 9e15 {
         count(value as u64)
     } else {
@@ -308,7 +309,7 @@ pub fn number(value: f64) -> String {
 }
 
 /// Formats a measured number with its unit.
-pub fn amount(value: f64, unit: &str) -> String {
+pub(crate) fn amount(value: f64, unit: &str) -> String {
     match unit {
         "ms" => millis(value),
         "usd" => usd(value),
@@ -322,7 +323,7 @@ pub fn amount(value: f64, unit: &str) -> String {
 }
 
 /// Makes the first letter lowercase.
-pub fn lowered(text: &str) -> String {
+pub(crate) fn lowered(text: &str) -> String {
     let mut chars = text.chars();
     chars.next().map_or_else(String::new, |first| {
         first.to_lowercase().chain(chars).collect()
@@ -330,7 +331,7 @@ pub fn lowered(text: &str) -> String {
 }
 
 /// Makes the first letter uppercase.
-pub fn capitalised(text: &str) -> String {
+pub(crate) fn capitalised(text: &str) -> String {
     let mut chars = text.chars();
     chars.next().map_or_else(String::new, |first| {
         first.to_uppercase().chain(chars).collect()

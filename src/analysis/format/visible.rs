@@ -17,13 +17,13 @@ pub fn visible(text: &str) -> Cow<'_, str> {
 }
 
 /// Converts like [`visible`], but to one line: tabs and line feeds become symbols too.
-pub fn visible_line(text: &str) -> Cow<'_, str> {
+pub(crate) fn visible_line(text: &str) -> Cow<'_, str> {
     shown(text, true, true, push_symbol)
 }
 
 /// Converts like [`visible`], but writes hidden characters as JSON escapes (`\u202e`), so that a
 /// document keeps its meaning.
-pub fn json_visible(text: &str) -> Cow<'_, str> {
+pub(crate) fn json_visible(text: &str) -> Cow<'_, str> {
     shown(text, false, false, |out, c| {
         for unit in c.encode_utf16(&mut [0; 2]) {
             // Writing to a string can't fail.

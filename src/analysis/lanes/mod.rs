@@ -14,7 +14,7 @@ use crate::model::{Index, NO_REPLY, StepHead, Symbol};
 
 /// Who was busy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Lane {
+pub(crate) enum Lane {
     /// The model, from the request to its reply.
     Model,
     /// The tools, from the calls to their results.
@@ -33,7 +33,7 @@ pub enum Lane {
 
 /// A time in which somebody was busy with one step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Block {
+pub(crate) struct Block {
     /// Who was busy.
     pub lane: Lane,
     /// The beginning, in microseconds since the epoch.
@@ -54,12 +54,12 @@ pub struct Block {
 
 impl Block {
     /// Returns how long it took, in microseconds.
-    pub fn took(&self) -> Option<i64> {
+    pub(crate) fn took(&self) -> Option<i64> {
         self.is_timed.then(|| self.to.saturating_sub(self.from))
     }
 
     /// Returns whether the agent waited for a person.
-    pub fn is_wait(&self) -> bool {
+    pub(crate) fn is_wait(&self) -> bool {
         matches!(self.lane, Lane::User | Lane::Approval)
     }
 
@@ -95,7 +95,7 @@ impl Block {
 
 /// The lanes of a run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Lanes {
+pub(crate) struct Lanes {
     /// All blocks, in order of their beginning.
     pub blocks: Vec<Block>,
     /// The beginning of each turn: its first step, and the time of its prompt or of the step. Empty
@@ -112,7 +112,7 @@ pub struct Lanes {
 
 /// The total of a lane.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct LaneTotal {
+pub(crate) struct LaneTotal {
     /// Microseconds, if the duration of a block is known. Overlapping blocks count each.
     pub micros: Option<i64>,
     /// The number of blocks.
@@ -123,7 +123,7 @@ pub struct LaneTotal {
 
 impl Lanes {
     /// Divides the time of all steps. A step in progress is one too.
-    pub fn of(index: &Index) -> Self {
+    pub(crate) fn of(index: &Index) -> Self {
         let mut lanes = Self::default();
         let copied = copied(index).unwrap_or_default();
         let prompts = prompts(index);
@@ -181,7 +181,7 @@ impl Lanes {
     }
 
     /// Returns the total of a lane, without steps that were copied from another run.
-    pub fn total(&self, lane: Lane) -> LaneTotal {
+    pub(crate) fn total(&self, lane: Lane) -> LaneTotal {
         let own = self
             .blocks
             .iter()
@@ -198,7 +198,7 @@ impl Lanes {
 
     /// Returns the time from the beginning of the first step to the end of the last one without the
     /// waits for the user, in microseconds. `None` if a step has no time.
-    pub fn active(&self) -> Option<i64> {
+    pub(crate) fn active(&self) -> Option<i64> {
         if self.untimed > 0 {
             return None;
         }
@@ -216,7 +216,7 @@ impl Lanes {
     }
 
     /// Returns the duration of the calls of each step with one block of calls, in microseconds.
-    pub fn calls_took(&self) -> BTreeMap<usize, i64> {
+    pub(crate) fn calls_took(&self) -> BTreeMap<usize, i64> {
         let mut took: BTreeMap<usize, Option<i64>> = BTreeMap::new();
         for block in self.blocks.iter().filter(|block| block.lane == Lane::Tools) {
             let Some(n) = block.step else { continue };

@@ -31,27 +31,27 @@ mod tests;
 mod trend;
 mod words;
 
-pub use ranked::Ranked;
-pub use scale::Unit;
-pub use tasks::{K, RepeatedTask, TaskRun, task_query};
-pub use trend::{amounts, counts, relative};
-pub use words::{Fact, cost_words, last_part, percentile_words};
+pub(crate) use ranked::Ranked;
+pub(crate) use scale::Unit;
+pub(crate) use tasks::{RepeatedTask, task_query};
+pub(crate) use trend::{amounts, counts, relative};
+pub(crate) use words::{Fact, cost_words, last_part, percentile_words};
 
 use scale::Scale;
 use tasks::first_line;
 use trend::Periods;
 
 /// Below this many runs, charts say less than the list of the runs.
-pub const MIN_CHARTED: usize = 20;
+pub(crate) const MIN_CHARTED: usize = 20;
 /// The failures that are listed: the newest.
 const MAX_FAILURES: usize = 6;
 
 /// The results that count as trouble. The others are ends as they should be, or unknown ones.
-pub const TROUBLE: [RunResult; 3] = [RunResult::Limit, RunResult::Failed, RunResult::Error];
+pub(crate) const TROUBLE: [RunResult; 3] = [RunResult::Limit, RunResult::Failed, RunResult::Error];
 
 /// What to sum up.
 #[derive(Debug, Clone, Copy)]
-pub struct Asked<'a> {
+pub(crate) struct Asked<'a> {
     /// The days on which the runs started.
     pub days: Days,
     /// The current time, in microseconds since the epoch.
@@ -67,7 +67,7 @@ pub struct Asked<'a> {
 
 /// Many runs, summed up.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
-pub struct Overview {
+pub(crate) struct Overview {
     /// The first day, `YYYY-MM-DD`, if limited.
     pub since: Option<String>,
     /// The last day, if limited.
@@ -136,7 +136,7 @@ pub struct Overview {
 /// What the first line says.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
-pub enum Finding {
+pub(crate) enum Finding {
     /// A repeated task passes less often, or more often, than it did.
     ChangePoint {
         /// The first line of the task.
@@ -172,7 +172,7 @@ pub enum Finding {
 
 /// Totals of runs.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
-pub struct Totals {
+pub(crate) struct Totals {
     /// The number of runs.
     pub runs: usize,
     /// The number of runs by result. A run that may still be running has none.
@@ -191,7 +191,7 @@ pub struct Totals {
 
 /// The sum of a number over runs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, JsonSchema)]
-pub struct Measure {
+pub(crate) struct Measure {
     /// The sum. Null if no run records it.
     pub sum: Option<f64>,
     /// The median of the runs that record it.
@@ -219,7 +219,7 @@ impl From<Total> for Measure {
 
 /// How often the tasks passed that both periods have. Each task has the same weight.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, JsonSchema)]
-pub struct SharedTasks {
+pub(crate) struct SharedTasks {
     /// The number of tasks.
     pub tasks: usize,
     /// The mean of their pass rates before, from 0 to 1.
@@ -230,7 +230,7 @@ pub struct SharedTasks {
 
 /// A bar of a chart.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct Bar {
+pub(crate) struct Bar {
     /// The first day.
     pub since: String,
     /// The last day.
@@ -243,7 +243,7 @@ pub struct Bar {
 
 /// A run in a list.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
-pub struct RunLine {
+pub(crate) struct RunLine {
     /// The key of the run.
     pub key: String,
     /// The title.
@@ -283,7 +283,7 @@ fn time<S: Serializer>(micros: &Option<i64>, serializer: S) -> Result<S::Ok, S::
 
 /// What a model used.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
-pub struct ModelRow {
+pub(crate) struct ModelRow {
     /// The model. Empty if it isn't recorded, or for all models.
     pub name: String,
     /// The sums.
@@ -297,7 +297,7 @@ pub struct ModelRow {
 
 /// What a model used in a bar of a chart.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, JsonSchema)]
-pub struct ModelBar {
+pub(crate) struct ModelBar {
     /// The tokens.
     pub tokens: u64,
     /// The cost in US dollars, as far as known.
@@ -306,7 +306,7 @@ pub struct ModelBar {
 
 /// A stop reason.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct StopReason {
+pub(crate) struct StopReason {
     /// The recorded word. Null if none is recorded.
     pub name: Option<String>,
     /// The result of most runs with it. Null if most may still be running.
@@ -321,7 +321,7 @@ pub struct StopReason {
 
 /// A tool.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
-pub struct ToolRow {
+pub(crate) struct ToolRow {
     /// Its name.
     pub name: String,
     /// The number of runs that called it.
@@ -340,7 +340,7 @@ pub struct ToolRow {
 
 /// A project.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
-pub struct ProjectRow {
+pub(crate) struct ProjectRow {
     /// Its directory. Null for runs that don't record one.
     pub name: Option<String>,
     /// The number of runs.
@@ -365,7 +365,7 @@ pub struct ProjectRow {
 type Placed<'a> = (&'a Summary, Option<Moment>);
 
 /// Counts the runs that [`overview`] sums up.
-pub fn number<'a>(runs: impl IntoIterator<Item = &'a Summary>, asked: &Asked<'_>) -> usize {
+pub(crate) fn number<'a>(runs: impl IntoIterator<Item = &'a Summary>, asked: &Asked<'_>) -> usize {
     let mut calendar = Calendar::new(asked.zone);
     let runs = runs.into_iter().filter(|run| run.counts());
     let mut day = |run: &Summary| Some(calendar.at(run.started?)?.day);
@@ -374,7 +374,10 @@ pub fn number<'a>(runs: impl IntoIterator<Item = &'a Summary>, asked: &Asked<'_>
 
 /// Sums up `runs`. Runs that don't count are skipped. With `asked.is_part`, only what changes on an
 /// open page is summed up.
-pub fn overview<'a>(runs: impl IntoIterator<Item = &'a Summary>, asked: &Asked<'_>) -> Overview {
+pub(crate) fn overview<'a>(
+    runs: impl IntoIterator<Item = &'a Summary>,
+    asked: &Asked<'_>,
+) -> Overview {
     let periods = Periods::new(asked.days, asked.now, asked.zone);
     let mut calendar = Calendar::new(asked.zone);
     let (mut now, mut before): (Vec<Placed<'_>>, Vec<&Summary>) = (Vec::new(), Vec::new());

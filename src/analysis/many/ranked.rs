@@ -5,7 +5,7 @@ use serde::Serialize;
 
 /// The first rows of a list.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct Ranked<T> {
+pub(crate) struct Ranked<T> {
     /// The rows.
     pub rows: Vec<T>,
     /// The number of further rows.

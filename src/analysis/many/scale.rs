@@ -10,7 +10,7 @@ const MAX_BARS: usize = 92;
 
 /// The length of a bar.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Unit {
+pub(crate) enum Unit {
     /// A day.
     Day,
     /// A week from Monday.
@@ -21,7 +21,7 @@ pub enum Unit {
 
 impl Unit {
     /// Returns the word for it.
-    pub fn as_str(self) -> &'static str {
+    pub(crate) fn as_str(self) -> &'static str {
         match self {
             Unit::Day => "day",
             Unit::Week => "week",

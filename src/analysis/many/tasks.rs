@@ -18,11 +18,11 @@ const MAX_QUERIED: usize = 1_000;
 /// The characters of a name, at most.
 const MAX_NAME: usize = 200;
 /// The `k` of pass@k.
-pub const K: usize = 3;
+pub(crate) const K: usize = 3;
 
 /// A task that was run at least twice with a recorded result.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
-pub struct RepeatedTask {
+pub(crate) struct RepeatedTask {
     /// The first line of the task.
     pub name: String,
     /// The query that selects its runs. Null if the task is too long for one.
@@ -47,7 +47,7 @@ pub struct RepeatedTask {
 
 /// A run of a repeated task.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct TaskRun {
+pub(crate) struct TaskRun {
     /// The key of the run.
     pub key: String,
     /// Whether it passed.
@@ -148,7 +148,7 @@ fn row(task: &str, runs: &TaskRuns<'_>) -> RepeatedTask {
 }
 
 /// Returns the query for the runs of a task. `None` if its text is too long for an address.
-pub fn task_query(task: &str) -> Option<String> {
+pub(crate) fn task_query(task: &str) -> Option<String> {
     (task.len() <= MAX_QUERIED).then(|| format!("task={}", Needle::new(task)))
 }
 

@@ -69,7 +69,7 @@ impl Periods {
 }
 
 /// Words a change as a percentage or a factor: `+67%`, `×4.2`. `None` if there was nothing before.
-pub fn relative(now: f64, before: f64) -> Option<String> {
+pub(crate) fn relative(now: f64, before: f64) -> Option<String> {
     if before <= 0.0 || !now.is_finite() {
         return None;
     }
@@ -85,7 +85,7 @@ pub fn relative(now: f64, before: f64) -> Option<String> {
 }
 
 /// Words the change of a number of things: `+67%`, or `was 7` if there were few.
-pub fn counts(now: usize, before: usize) -> Option<String> {
+pub(crate) fn counts(now: usize, before: usize) -> Option<String> {
     match before {
         0 => (now > 0).then(|| "new".to_owned()),
         1..FEW => Some(format!("was {before}")),
@@ -95,7 +95,7 @@ pub fn counts(now: usize, before: usize) -> Option<String> {
 
 /// Words the change of an amount over `runs` runs before: `+67%`, or `was $0.12` if there were few
 /// runs.
-pub fn amounts(
+pub(crate) fn amounts(
     now: f64,
     before: f64,
     runs: usize,

@@ -8,7 +8,7 @@ use crate::analysis::run_result::RunResult;
 
 /// A number of the totals: its name, the sum, how it changed, and what else there is to say.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Fact {
+pub(crate) struct Fact {
     /// What is counted.
     pub name: &'static str,
     /// The sum.
@@ -21,17 +21,17 @@ pub struct Fact {
 
 impl Overview {
     /// Returns whether there are enough runs for charts.
-    pub fn has_charts(&self) -> bool {
+    pub(crate) fn has_charts(&self) -> bool {
         self.totals.runs >= super::MIN_CHARTED
     }
 
     /// Returns whether any run records when it started.
-    pub fn has_times(&self) -> bool {
+    pub(crate) fn has_times(&self) -> bool {
         !self.bars.is_empty()
     }
 
     /// Returns the finding as the name that it's about and the rest of the sentence.
-    pub fn sentence_parts(&self) -> (Option<&str>, String) {
+    pub(crate) fn sentence_parts(&self) -> (Option<&str>, String) {
         match &self.finding {
             Finding::ChangePoint {
                 task,
@@ -62,7 +62,7 @@ impl Overview {
     }
 
     /// Returns further sentences: what the finding doesn't say.
-    pub fn details(&self) -> Vec<String> {
+    pub(crate) fn details(&self) -> Vec<String> {
         let mut details = Vec::new();
         if self.totals.runs > 0 && !self.has_times() {
             details.push(
@@ -84,7 +84,7 @@ impl Overview {
     }
 
     /// Words the period: ` today`, ` in 30 days`, ` from 27 Oct to 25 Nov`. Empty for all time.
-    pub fn period(&self) -> String {
+    pub(crate) fn period(&self) -> String {
         match (self.days.since, self.days.until) {
             (None, None) => String::new(),
             (Some(since), Some(until)) if since == until && until == self.today => {
@@ -106,7 +106,7 @@ impl Overview {
     }
 
     /// Words the days for a heading: `27 Oct – 25 Nov 2026`, `all time`.
-    pub fn heading(&self) -> String {
+    pub(crate) fn heading(&self) -> String {
         let whole = |day: Date| day.strftime("%-d %b %Y").to_string();
         match (self.days.since, self.days.until) {
             (None, None) => "all time".to_owned(),
@@ -121,7 +121,7 @@ impl Overview {
     }
 
     /// Words a day, `YYYY-MM-DD`: `17 Nov`, with the year if it isn't the current one.
-    pub fn day_words(&self, day: &str) -> String {
+    pub(crate) fn day_words(&self, day: &str) -> String {
         day.parse()
             .map_or_else(|_| day.to_owned(), |day| self.words_of(day))
     }
@@ -207,7 +207,7 @@ impl Overview {
     }
 
     /// Returns the totals in words, each with its change.
-    pub fn facts(&self) -> Vec<Fact> {
+    pub(crate) fn facts(&self) -> Vec<Fact> {
         let (now, before) = (&self.totals, self.before.as_ref());
         let runs_before = before.map_or(0, |before| before.runs);
         let change = |of: fn(&Totals) -> &Measure, words: fn(f64) -> String| {
@@ -294,7 +294,7 @@ impl Overview {
     }
 
     /// Returns the busiest hour of the week: the day from Monday, the hour, and the number of runs.
-    pub fn busiest(&self) -> Option<(usize, usize, usize)> {
+    pub(crate) fn busiest(&self) -> Option<(usize, usize, usize)> {
         let all = self.hours.iter().enumerate().flat_map(|(day, hours)| {
             let hours = hours.iter().enumerate();
             hours.map(move |(hour, runs)| (day, hour, *runs))
@@ -304,7 +304,7 @@ impl Overview {
     }
 
     /// States what the numbers don't count, and what changes compare with.
-    pub fn notes(&self) -> Vec<String> {
+    pub(crate) fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
         if let (Some(_), Some(since), Some(before)) = (
             self.before.as_ref(),
@@ -371,7 +371,7 @@ impl Overview {
 
 impl Totals {
     /// Returns the number of runs that may still be running or are still being read.
-    pub fn unfinished(&self) -> usize {
+    pub(crate) fn unfinished(&self) -> usize {
         self.runs
             .saturating_sub(self.results.values().sum::<usize>())
     }
@@ -382,7 +382,7 @@ impl Totals {
     }
 
     /// Returns the number of runs that ended with trouble.
-    pub fn trouble(&self) -> usize {
+    pub(crate) fn trouble(&self) -> usize {
         TROUBLE
             .iter()
             .filter_map(|result| self.results.get(result))
@@ -392,7 +392,7 @@ impl Totals {
 
 impl Measure {
     /// Words a number of tokens: `≥739.0M`.
-    pub fn tokens(&self) -> String {
+    pub(crate) fn tokens(&self) -> String {
         self.sum.map_or_else(
             || "unknown".to_owned(),
             |sum| {
@@ -403,7 +403,7 @@ impl Measure {
     }
 
     /// Words an amount of money: `≈$439.32`.
-    pub fn cost(&self) -> String {
+    pub(crate) fn cost(&self) -> String {
         self.sum.map_or_else(
             || "unknown".to_owned(),
             |sum| cost_words(Some(sum), self.is_estimated, self.is_lower_bound),
@@ -411,7 +411,7 @@ impl Measure {
     }
 
     /// Words a time: `74 h 08 min`.
-    pub fn time(&self) -> String {
+    pub(crate) fn time(&self) -> String {
         self.sum.map_or_else(
             || "unknown".to_owned(),
             |sum| {
@@ -423,7 +423,7 @@ impl Measure {
 }
 
 /// Words an amount of money with its marks.
-pub fn cost_words(cost: Option<f64>, is_estimated: bool, is_lower_bound: bool) -> String {
+pub(crate) fn cost_words(cost: Option<f64>, is_estimated: bool, is_lower_bound: bool) -> String {
     let Some(cost) = cost else {
         return MISSING.to_owned();
     };
@@ -432,7 +432,7 @@ pub fn cost_words(cost: Option<f64>, is_estimated: bool, is_lower_bound: bool) -
 }
 
 /// Words a percentile of durations, which is approximate: `≈1.2 s`.
-pub fn percentile_words(ms: Option<f64>) -> String {
+pub(crate) fn percentile_words(ms: Option<f64>) -> String {
     ms.map_or_else(
         || MISSING.to_owned(),
         |ms| format!("≈{}", format::millis(ms)),
@@ -440,7 +440,7 @@ pub fn percentile_words(ms: Option<f64>) -> String {
 }
 
 /// Returns the last component of a path.
-pub fn last_part(path: &str) -> &str {
+pub(crate) fn last_part(path: &str) -> &str {
     let trimmed = path.trim_end_matches(['/', '\\']);
     let name = trimmed.rsplit(['/', '\\']).next().unwrap_or_default();
     if name.is_empty() { path } else { name }

@@ -12,7 +12,7 @@ use crate::model::price::Prices;
 use crate::model::{Index, StepHead};
 
 /// The marks of a step, the most important first.
-pub const MARKS: [StepFlag; 4] = [
+pub(crate) const MARKS: [StepFlag; 4] = [
     StepFlag::Error,
     StepFlag::Stop,
     StepFlag::Retry,
@@ -21,7 +21,7 @@ pub const MARKS: [StepFlag; 4] = [
 
 /// The input of a model request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Context {
+pub(crate) struct Context {
     /// All input tokens.
     pub input: u64,
     /// The cached part of them, if recorded.
@@ -32,7 +32,7 @@ pub struct Context {
 
 /// The extremes of some steps, each with its step.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct Extremes {
+pub(crate) struct Extremes {
     /// The first step with each of the [`MARKS`], and the number of steps that have it.
     pub marks: [Option<(usize, usize)>; MARKS.len()],
     /// The first step that follows a person's prompt, and the number of such steps.
@@ -57,7 +57,7 @@ impl Extremes {
 
     /// Returns the step to look at first: the one with the most important mark, else the first of a
     /// turn, else the one with the lowest score, else the longest.
-    pub fn first(&self) -> Option<usize> {
+    pub(crate) fn first(&self) -> Option<usize> {
         let marked = self.marks.iter().flatten().next().map(|(n, _)| *n);
         let turn = || self.turns.map(|(n, _)| n);
         marked
@@ -96,7 +96,7 @@ impl Extremes {
 
 /// A run in columns.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Overview {
+pub(crate) struct Overview {
     /// The columns from left to right.
     pub columns: Vec<Extremes>,
     /// The extremes of all steps.
@@ -110,7 +110,7 @@ pub struct Overview {
 impl Overview {
     /// Distributes the steps over `columns` columns. `place` returns the first and the last column
     /// of a step.
-    pub fn new(
+    pub(crate) fn new(
         index: &Index,
         prices: Option<&Prices>,
         columns: usize,
@@ -155,13 +155,13 @@ impl Overview {
     }
 
     /// Returns the extremes of some columns.
-    pub fn of(&self, columns: std::ops::Range<usize>) -> Option<Extremes> {
+    pub(crate) fn of(&self, columns: std::ops::Range<usize>) -> Option<Extremes> {
         self.columns.get(columns).map(Extremes::of)
     }
 
     /// Returns the extremes of the steps in `first..end`, which should be few. Without turns and
     /// compactions.
-    pub fn among(index: &Index, first: usize, end: usize) -> Extremes {
+    pub(crate) fn among(index: &Index, first: usize, end: usize) -> Extremes {
         let mut all = Extremes::default();
         (first..end.min(index.steps().len())).for_each(|n| all.add(&of_step(index, n)));
         all

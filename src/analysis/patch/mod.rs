@@ -25,7 +25,7 @@ const CONTEXT: usize = 3;
 
 /// The changes to one file that a call requests.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Edit<'a> {
+pub(crate) struct Edit<'a> {
     /// The file, as the call names it.
     pub path: Cow<'a, str>,
     /// The kind of edit.
@@ -43,7 +43,7 @@ pub struct Edit<'a> {
 
 /// What a call asks a tool to do with the text of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Request<'a> {
+pub(crate) enum Request<'a> {
     /// Apply the hunks of a patch ([`Edit::hunks`]).
     Hunks,
     /// Replace a text. `all` is whether every occurrence is replaced.
@@ -69,7 +69,7 @@ pub enum Request<'a> {
 
 /// The kind of edit of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum EditKind<'a> {
+pub(crate) enum EditKind<'a> {
     /// A part of the file changes.
     Changed,
     /// A text is inserted at a position that the call gives, or at the end.
@@ -86,7 +86,7 @@ pub enum EditKind<'a> {
 
 /// A row of an edit.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Row<'a> {
+pub(crate) enum Row<'a> {
     /// The position of the next lines, as the patch words it.
     Place(&'a str),
     /// The number of unchanged lines that aren't shown.
@@ -100,7 +100,7 @@ pub enum Row<'a> {
 
 /// Whether a line is unchanged, removed or added.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Sign {
+pub(crate) enum Sign {
     /// The line is unchanged.
     Same,
     /// The line is removed.
@@ -111,7 +111,7 @@ pub enum Sign {
 
 /// The edits that a call requests, and the arguments that contain them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct CallEdits<'a> {
+pub(crate) struct CallEdits<'a> {
     /// The edits of each file, in the order of the call.
     pub edits: Vec<Edit<'a>>,
     /// The arguments whose whole text is in the edits.
@@ -149,7 +149,7 @@ const WHOLE: [&str; 5] = ["content", "contents", "file_text", "new_content", "te
 
 /// Returns the edits that a call of the tool `name` requests. Empty if the call isn't an edit, or
 /// if it's too large to show line by line.
-pub fn requested_edits<'a>(name: &str, args: &'a Json<'a>) -> CallEdits<'a> {
+pub(crate) fn requested_edits<'a>(name: &str, args: &'a Json<'a>) -> CallEdits<'a> {
     match args {
         Json::String(text) => CallEdits {
             edits: patch(text),
@@ -202,7 +202,7 @@ pub fn requested_edits<'a>(name: &str, args: &'a Json<'a>) -> CallEdits<'a> {
 }
 
 /// Returns the path of the file that a call names.
-pub fn path_of<'a>(args: &'a Json<'a>) -> Option<&'a str> {
+pub(crate) fn path_of<'a>(args: &'a Json<'a>) -> Option<&'a str> {
     PATHS
         .iter()
         .find_map(|key| text(args, key))
@@ -211,7 +211,7 @@ pub fn path_of<'a>(args: &'a Json<'a>) -> Option<&'a str> {
 
 /// Returns the file of a call with old and new texts to align, and the number of pairs of lines to
 /// compare.
-pub fn to_align<'a>(args: &'a Json<'a>) -> Option<(&'a str, usize)> {
+pub(crate) fn to_align<'a>(args: &'a Json<'a>) -> Option<(&'a str, usize)> {
     let lines = |text: &str| memchr::memchr_iter(b'\n', text.as_bytes()).count() + 1;
     let pairs = |args: &'a Json<'a>| {
         PAIRS.iter().find_map(|(old, new)| {
@@ -235,7 +235,7 @@ pub fn to_align<'a>(args: &'a Json<'a>) -> Option<(&'a str, usize)> {
 
 /// Returns the edit of a file whose texts before and after are recorded outside of calls, as far as
 /// they are. Returns `None` if no text after it is recorded or the texts are too large.
-pub fn recorded<'a>(
+pub(crate) fn recorded<'a>(
     path: &'a str,
     before: Option<&'a str>,
     after: Option<&'a str>,
@@ -252,7 +252,7 @@ pub fn recorded<'a>(
 }
 
 /// Returns the same as [`recorded`], from a unified diff of the file.
-pub fn recorded_diff<'a>(path: &'a str, diff: &'a str) -> Option<Edit<'a>> {
+pub(crate) fn recorded_diff<'a>(path: &'a str, diff: &'a str) -> Option<Edit<'a>> {
     if diff.len() > MAX_BYTES {
         return None;
     }
@@ -267,7 +267,7 @@ pub fn recorded_diff<'a>(path: &'a str, diff: &'a str) -> Option<Edit<'a>> {
 
 /// Returns the patches in string literals of scripts among the arguments of a call, joined by line
 /// feeds. A script that runs other tools may hold its patch this way.
-pub fn in_scripts(args: &Json<'_>) -> Option<Json<'static>> {
+pub(crate) fn in_scripts(args: &Json<'_>) -> Option<Json<'static>> {
     let Json::Object(members) = args else {
         return None;
     };
@@ -280,7 +280,7 @@ pub fn in_scripts(args: &Json<'_>) -> Option<Json<'static>> {
 }
 
 /// Returns the commands that scripts among the arguments of a call run: `exec_command({cmd: "ls"})`.
-pub fn commands_in_scripts(args: &Json<'_>) -> Vec<String> {
+pub(crate) fn commands_in_scripts(args: &Json<'_>) -> Vec<String> {
     let Json::Object(members) = args else {
         return Vec::new();
     };
@@ -595,7 +595,7 @@ fn renumbered<'a>(path: &'a str, args: &'a Json<'a>) -> Option<(Edit<'a>, Vec<&'
 }
 
 /// Consecutive lines, and their position as the patch words it.
-pub type Hunk<'a> = (Option<&'a str>, Vec<(Sign, &'a str)>);
+pub(crate) type Hunk<'a> = (Option<&'a str>, Vec<(Sign, &'a str)>);
 
 impl<'a> Edit<'a> {
     fn new(path: &'a str, kind: EditKind<'a>, lines: Vec<(Sign, &'a str)>) -> Self {
@@ -627,13 +627,13 @@ impl<'a> Edit<'a> {
     }
 
     /// Returns the groups of consecutive lines, each with its position as the patch words it.
-    pub fn hunks(&self) -> &[Hunk<'a>] {
+    pub(crate) fn hunks(&self) -> &[Hunk<'a>] {
         &self.hunks
     }
 
     /// Returns the lines in reading order. Callers that only count lines shouldn't use this,
     /// because finding the changed words takes long.
-    pub fn rows(&self) -> Vec<Row<'a>> {
+    pub(crate) fn rows(&self) -> Vec<Row<'a>> {
         let mut rows: Vec<_> = self.place.iter().cloned().collect();
         for (place, lines) in &self.hunks {
             rows.extend(place.map(Row::Place));
@@ -730,14 +730,14 @@ fn shortened<'a>(lines: &[(Sign, &'a str)], rows: &mut Vec<Row<'a>>) {
 }
 
 /// Returns the lines of a hunk in reading order, with the changed words marked.
-pub fn marked<'a>(lines: &[(Sign, &'a str)]) -> Vec<Row<'a>> {
+pub(crate) fn marked<'a>(lines: &[(Sign, &'a str)]) -> Vec<Row<'a>> {
     let mut rows = Vec::new();
     shortened(lines, &mut rows);
     rows
 }
 
 /// Returns the numbers of the first lines of a hunk before and after, if its position has any.
-pub fn hunk_start(place: &str) -> Option<(usize, usize)> {
+pub(crate) fn hunk_start(place: &str) -> Option<(usize, usize)> {
     hunk(place)?;
     let (old, rest) = place.strip_prefix("@@ -")?.split_once(" +")?;
     let (new, _) = rest.split_once(" @@")?;
@@ -746,7 +746,7 @@ pub fn hunk_start(place: &str) -> Option<(usize, usize)> {
 }
 
 /// Returns the edits of a unified diff in a text. Empty if the text holds none or is too large.
-pub fn unified_diff(text: &str) -> Vec<Edit<'_>> {
+pub(crate) fn unified_diff(text: &str) -> Vec<Edit<'_>> {
     if text.len() > MAX_BYTES {
         return Vec::new();
     }

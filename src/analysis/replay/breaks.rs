@@ -7,7 +7,7 @@ use crate::model::Index;
 
 /// A breakpoint, written in the query language of the search box.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Breakpoint {
+pub(crate) struct Breakpoint {
     /// The text as typed.
     pub text: String,
     /// The parsed query, including the terms it ignored.
@@ -19,7 +19,7 @@ pub struct Breakpoint {
 
 impl Breakpoint {
     /// Finds the matching steps.
-    pub fn new(index: &Index, text: &str) -> Self {
+    pub(crate) fn new(index: &Index, text: &str) -> Self {
         let query = Query::parse(text);
         let steps = if query.is_empty() {
             Vec::new()
@@ -34,7 +34,7 @@ impl Breakpoint {
     }
 
     /// Returns whether step `n` matches.
-    pub fn hits(&self, n: usize) -> bool {
+    pub(crate) fn hits(&self, n: usize) -> bool {
         self.steps.binary_search(&n).is_ok()
     }
 }
@@ -43,7 +43,7 @@ impl Breakpoint {
     /// Returns the event of `part`, counted from 0, at which the breakpoint becomes true. A score
     /// exists once the critics have run, a changed key after REDUCE, and a tool and its error once
     /// the tool has returned. Anything else is true at the first event.
-    pub fn event(&self, index: &Index, part: &Part) -> usize {
+    pub(crate) fn event(&self, index: &Index, part: &Part) -> usize {
         let phase = |term: &Term| match &term.test {
             Test::Changed { .. } => Some("REDUCE"),
             Test::Word { field, .. }
@@ -100,7 +100,7 @@ impl Breakpoint {
 
 /// Returns the nearest position after `at` (before it if `back`) at which any of `breaks` becomes
 /// true.
-pub fn next_hit(
+pub(crate) fn next_hit(
     breaks: &[Breakpoint],
     index: &Index,
     track: &Track,
@@ -114,7 +114,7 @@ pub fn next_hit(
 }
 
 /// Returns the first of `breaks` that becomes true at event `event` of `part`.
-pub fn first_hit<'b>(
+pub(crate) fn first_hit<'b>(
     breaks: &'b [Breakpoint],
     index: &Index,
     part: &Part,

@@ -16,16 +16,16 @@ mod breaks;
 #[cfg(test)]
 mod tests;
 
-pub use breaks::{Breakpoint, first_hit, next_hit};
+pub(crate) use breaks::{Breakpoint, first_hit, next_hit};
 
 /// The duration of each step on the step clock. Also replaces a time that isn't recorded.
 const STEP_MICROS: i64 = 1_000_000;
 /// The longest wait on the clock without gaps.
-pub const GAP_MICROS: i64 = 2_000_000;
+pub(crate) const GAP_MICROS: i64 = 2_000_000;
 
 /// The kind of a part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Scene {
+pub(crate) enum Scene {
     /// The events before the first step.
     Start,
     /// A step, by ordinal. A round at the end that has no line yet, or never got one, has the
@@ -37,7 +37,7 @@ pub enum Scene {
 
 /// A named position in a run: a part and one of its events, counted from 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Cursor {
+pub(crate) struct Cursor {
     /// The part.
     pub scene: Scene,
     /// The event in the part; 0 in a part without events.
@@ -46,7 +46,7 @@ pub struct Cursor {
 
 /// The pace at which recorded events are played.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Clock {
+pub(crate) enum Clock {
     /// Every step takes the same time, divided among its events.
     #[default]
     Step,
@@ -58,7 +58,7 @@ pub enum Clock {
 
 /// One part of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Part {
+pub(crate) struct Part {
     /// The kind of the part.
     pub scene: Scene,
     /// The round that contains these events, as an index into [`Index::groups`].
@@ -75,19 +75,19 @@ pub struct Part {
 
 impl Part {
     /// Returns the number of positions: one per event, at least one.
-    pub fn positions(&self) -> usize {
+    pub(crate) fn positions(&self) -> usize {
         self.events.max(1)
     }
 
     /// Returns the part's events, as indices into [`Index::events`].
-    pub fn range(&self) -> std::ops::Range<usize> {
+    pub(crate) fn range(&self) -> std::ops::Range<usize> {
         self.first..self.first + self.events
     }
 }
 
 /// All positions of a run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Track {
+pub(crate) struct Track {
     parts: Vec<Part>,
     len: usize,
     total: (i64, i64),
@@ -98,7 +98,7 @@ type Raw = (Scene, Option<usize>, Option<(usize, usize)>);
 
 impl Track {
     /// Lays out the positions of a run.
-    pub fn new(index: &Index) -> Self {
+    pub(crate) fn new(index: &Index) -> Self {
         let mut parts = steps(index);
         let events = index.events().len();
         // If the file is in order, a part's events end where the next part's begin.
@@ -186,22 +186,22 @@ impl Track {
     }
 
     /// Returns the parts in order.
-    pub fn parts(&self) -> &[Part] {
+    pub(crate) fn parts(&self) -> &[Part] {
         &self.parts
     }
 
     /// Returns the number of positions.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.len
     }
 
     /// Returns whether the run has no positions because it has no records.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.len == 0
     }
 
     /// Returns the last position.
-    pub fn last(&self) -> usize {
+    pub(crate) fn last(&self) -> usize {
         self.len.saturating_sub(1)
     }
 
@@ -215,13 +215,14 @@ impl Track {
     }
 
     /// Returns the part that contains a position, and the event in it.
-    pub fn part(&self, at: usize) -> Option<(&Part, usize)> {
+    pub(crate) fn part(&self, at: usize) -> Option<(&Part, usize)> {
         let part = self.parts.get(self.part_of(at)?)?;
         Some((part, at - part.at))
     }
 
     /// Returns the cursor for a position.
-    pub fn cursor(&self, at: usize) -> Option<Cursor> {
+    #[cfg(test)]
+    pub(crate) fn cursor(&self, at: usize) -> Option<Cursor> {
         self.part(at).map(|(part, event)| Cursor {
             scene: part.scene,
             event,
@@ -229,26 +230,26 @@ impl Track {
     }
 
     /// Returns the part of this kind.
-    pub fn find(&self, scene: Scene) -> Option<&Part> {
+    pub(crate) fn find(&self, scene: Scene) -> Option<&Part> {
         let at = self.parts.partition_point(|part| part.scene < scene);
         self.parts.get(at).filter(|part| part.scene == scene)
     }
 
     /// Returns the position of a cursor, or `None` if the run has no such part or the part no such
     /// event.
-    pub fn position(&self, cursor: Cursor) -> Option<usize> {
+    pub(crate) fn position(&self, cursor: Cursor) -> Option<usize> {
         let part = self.find(cursor.scene)?;
         (cursor.event < part.positions()).then_some(part.at + cursor.event)
     }
 
     /// Moves by `by` events, backward if negative, and stops at either end.
-    pub fn by_events(&self, at: usize, by: isize) -> usize {
+    pub(crate) fn by_events(&self, at: usize, by: isize) -> usize {
         at.saturating_add_signed(by).min(self.last())
     }
 
     /// Returns the first position of the part that is `by` parts later (earlier if negative). Past
     /// the last part, returns the last position.
-    pub fn by_steps(&self, at: usize, by: isize) -> usize {
+    pub(crate) fn by_steps(&self, at: usize, by: isize) -> usize {
         let Some(part) = self.part_of(at.min(self.last())) else {
             return 0;
         };
@@ -259,7 +260,7 @@ impl Track {
     }
 
     /// Returns the time from the start of the run to a position, in microseconds.
-    pub fn offset(&self, index: &Index, clock: Clock, at: usize) -> i64 {
+    pub(crate) fn offset(&self, index: &Index, clock: Clock, at: usize) -> i64 {
         let Some((part, event)) = self.part(at) else {
             return 0;
         };
@@ -279,7 +280,7 @@ impl Track {
     }
 
     /// Returns the length of the whole run on a clock, in microseconds.
-    pub fn total(&self, clock: Clock) -> i64 {
+    pub(crate) fn total(&self, clock: Clock) -> i64 {
         match clock {
             Clock::Step => i64::try_from(self.parts.len()).unwrap_or_default() * STEP_MICROS,
             Clock::Time => self.total.0,
@@ -288,7 +289,7 @@ impl Track {
     }
 
     /// Returns the time from a position to the next one, in microseconds; 0 for the last.
-    pub fn wait(&self, index: &Index, clock: Clock, at: usize) -> i64 {
+    pub(crate) fn wait(&self, index: &Index, clock: Clock, at: usize) -> i64 {
         let Some((part, event)) = self.part(at) else {
             return 0;
         };
@@ -308,7 +309,7 @@ impl Track {
 
     /// Returns the next position to show, and how long to show this one, if each is shown for at
     /// least `frame` microseconds. Doesn't go past a `stop` after `at`. Returns `None` at the end.
-    pub fn tick(
+    pub(crate) fn tick(
         &self,
         index: &Index,
         clock: Clock,
@@ -366,7 +367,7 @@ fn between(index: &Index, part: &Part, event: usize, next: Option<usize>) -> i64
 
 /// A notable property of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum StepFlag {
+pub(crate) enum StepFlag {
     /// An error of the engine or a tool, a step without a decision, or an unreadable line.
     Error,
     /// A critic stopped the run.
@@ -378,7 +379,7 @@ pub enum StepFlag {
 }
 
 /// Returns whether step `n` has a mark.
-pub fn has(index: &Index, n: usize, mark: StepFlag) -> bool {
+pub(crate) fn has(index: &Index, n: usize, mark: StepFlag) -> bool {
     let Some(step) = index.steps().get(n) else {
         return false;
     };
@@ -391,7 +392,7 @@ pub fn has(index: &Index, n: usize, mark: StepFlag) -> bool {
 }
 
 /// Returns the most important mark of step `n`.
-pub fn mark(index: &Index, n: usize) -> Option<StepFlag> {
+pub(crate) fn mark(index: &Index, n: usize) -> Option<StepFlag> {
     [
         StepFlag::Error,
         StepFlag::Stop,
@@ -403,7 +404,7 @@ pub fn mark(index: &Index, n: usize) -> Option<StepFlag> {
 }
 
 /// Returns the next step after `n` with a mark. Wraps to the start of the run.
-pub fn next_mark(index: &Index, n: Option<usize>) -> Option<usize> {
+pub(crate) fn next_mark(index: &Index, n: Option<usize>) -> Option<usize> {
     let total = index.steps().len();
     let first = n.map_or(0, |n| n + 1).min(total);
     (first..total)
@@ -412,7 +413,7 @@ pub fn next_mark(index: &Index, n: Option<usize>) -> Option<usize> {
 }
 
 /// Returns the previous step before `n` with a mark. Wraps to the end of the run.
-pub fn previous_mark(index: &Index, n: Option<usize>) -> Option<usize> {
+pub(crate) fn previous_mark(index: &Index, n: Option<usize>) -> Option<usize> {
     let total = index.steps().len();
     let end = n.unwrap_or(0).min(total);
     (0..end)

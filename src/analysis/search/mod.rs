@@ -19,12 +19,14 @@ use crate::model::json::Json;
 use crate::model::names::clipped;
 use crate::model::repair::{Retreat, retreat};
 use finder::{Finder, Sift};
-pub use tally::{InRun, LeftOut, MAX_HITS, Tally};
+#[cfg(test)]
+pub(crate) use tally::InRun;
+pub(crate) use tally::{LeftOut, MAX_HITS, Tally};
 
 /// The longest text that can be searched for, in characters.
-pub const MAX_TEXT_CHARS: usize = 500;
+pub(crate) const MAX_TEXT_CHARS: usize = 500;
 /// Limits the hits kept for one line. Further hits are only counted.
-pub const MAX_HITS_IN_LINE: usize = 20;
+pub(crate) const MAX_HITS_IN_LINE: usize = 20;
 /// The characters shown before the text; [`CHARS_AFTER`] are shown after it.
 const CHARS_BEFORE: usize = 50;
 const CHARS_AFTER: usize = 120;
@@ -33,7 +35,7 @@ const MAX_PATH_CHARS: usize = 160;
 
 /// A text to search for. ASCII letters match in either case.
 #[derive(Debug, Clone)]
-pub struct Needle {
+pub(crate) struct Needle {
     text: String,
     /// Finds the text in the resolved content of a line.
     whole: Finder,
@@ -43,7 +45,7 @@ pub struct Needle {
 
 /// An occurrence of the text in a line.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct Hit {
+pub(crate) struct Hit {
     /// The field, such as `action_results[0].output`. Empty if the line isn't JSON.
     #[serde(skip)]
     pub path: String,
@@ -59,7 +61,7 @@ pub struct Hit {
 
 /// The matches in a line.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct InLine {
+pub(crate) struct InLine {
     /// One hit for each field with a match, up to [`MAX_HITS_IN_LINE`].
     pub hits: Vec<Hit>,
     /// The number of fields that contain the text.
@@ -70,7 +72,7 @@ pub struct InLine {
 
 /// A line that contains the text.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LineMatch {
+pub(crate) struct LineMatch {
     /// The file.
     pub file: TraceFile,
     /// The line's location.
@@ -81,7 +83,7 @@ pub struct LineMatch {
 
 /// The location of a line in a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, JsonSchema)]
-pub struct LinePlace {
+pub(crate) struct LinePlace {
     /// The byte offset of the line in its file.
     pub offset: u64,
     /// The step that the line is or belongs to.
@@ -97,7 +99,7 @@ impl Needle {
     ///
     /// # Errors
     /// Returns a sentence if the text is empty or too long.
-    pub fn new(text: &str) -> Result<Self, String> {
+    pub(crate) fn new(text: &str) -> Result<Self, String> {
         if text.chars().count() > MAX_TEXT_CHARS {
             return Err(format!(
                 "The search text can have at most {MAX_TEXT_CHARS} characters."
@@ -112,18 +114,18 @@ impl Needle {
     }
 
     /// Returns the text as given.
-    pub fn text(&self) -> &str {
+    pub(crate) fn text(&self) -> &str {
         &self.text
     }
 
     /// Returns the byte at which the text first occurs in `text`.
-    pub fn first_in(&self, text: &str) -> Option<usize> {
+    pub(crate) fn first_in(&self, text: &str) -> Option<usize> {
         self.whole.find(text.as_bytes(), 0)
     }
 
     /// Returns the lines of `block` that may contain the text, in order and without their line
     /// endings.
-    pub fn candidates<'a>(&'a self, block: &'a [u8]) -> Candidates<'a> {
+    pub(crate) fn candidates<'a>(&'a self, block: &'a [u8]) -> Candidates<'a> {
         let next = self.sieve.iter().map(|sift| sift.find(block, 0)).collect();
         Candidates {
             sieve: &self.sieve,
@@ -134,7 +136,7 @@ impl Needle {
     }
 
     /// Searches `line`.
-    pub fn look(&self, line: &[u8]) -> InLine {
+    pub(crate) fn look(&self, line: &[u8]) -> InLine {
         let mut found = InLine::default();
         let text = String::from_utf8_lossy(line);
         if let Some(json) = Json::parse(&text) {
@@ -256,7 +258,7 @@ fn end(text: &str, chars: usize) -> Cow<'_, str> {
 
 /// Iterates over the lines that may contain the text.
 #[derive(Debug)]
-pub struct Candidates<'a> {
+pub(crate) struct Candidates<'a> {
     sieve: &'a [Sift],
     block: &'a [u8],
     /// The next occurrence of each part of the sieve.

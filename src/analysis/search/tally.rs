@@ -12,11 +12,11 @@ use super::{Hit, LineMatch};
 use crate::model::TraceFile;
 
 /// Limits the hits kept. Further hits are only counted.
-pub const MAX_HITS: usize = 1_000;
+pub(crate) const MAX_HITS: usize = 1_000;
 
 /// The progress and results of a search so far.
 #[derive(Debug, Clone, Default, Serialize, JsonSchema)]
-pub struct Tally {
+pub(crate) struct Tally {
     /// The number of runs to search.
     pub runs: usize,
     /// The number of files that match the query but aren't searched, because they have the same
@@ -51,7 +51,7 @@ pub struct Tally {
 
 /// The hits in a run.
 #[derive(Debug, Clone)]
-pub struct InRun {
+pub(crate) struct InRun {
     /// The run's key.
     pub key: Arc<str>,
     /// Its lines that contain the text.
@@ -60,7 +60,7 @@ pub struct InRun {
 
 /// An item that couldn't be searched.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct LeftOut {
+pub(crate) struct LeftOut {
     /// The run's key.
     #[serde(rename = "run")]
     pub key: String,
@@ -76,7 +76,7 @@ fn milliseconds<S: Serializer>(time: &Duration, serializer: S) -> Result<S::Ok, 
 
 impl Tally {
     /// Counts the hits of a line in the run `key`, and keeps them while fewer than `max` are kept.
-    pub fn keep(&mut self, max: usize, key: &str, mut found: LineMatch) {
+    pub(crate) fn keep(&mut self, max: usize, key: &str, mut found: LineMatch) {
         self.found += found.line.found;
         found.line.hits.truncate(max.saturating_sub(self.kept));
         if found.line.hits.is_empty() {
@@ -93,7 +93,7 @@ impl Tally {
     }
 
     /// Returns the kept hits, each with its run and line.
-    pub fn hits(&self) -> impl Iterator<Item = (&str, &LineMatch, &Hit)> {
+    pub(crate) fn hits(&self) -> impl Iterator<Item = (&str, &LineMatch, &Hit)> {
         let lines = self
             .found_in
             .iter()
@@ -102,7 +102,7 @@ impl Tally {
     }
 
     /// Counts an item that couldn't be searched, and lists it while fewer than `max` are listed.
-    pub fn leave_out(&mut self, max: usize, left: LeftOut) {
+    pub(crate) fn leave_out(&mut self, max: usize, left: LeftOut) {
         self.left_out_count += 1;
         if self.left_out.len() < max {
             self.left_out.push(left);

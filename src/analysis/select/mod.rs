@@ -22,15 +22,17 @@ mod survey;
 mod tests;
 
 pub(crate) use group::Amount;
-pub use group::{GROUPINGS, Group, Grouping, Groups, Member, Sum, Window, groups};
+#[cfg(test)]
+pub(crate) use group::Sum;
+pub(crate) use group::{GROUPINGS, Group, Grouping, Groups, Member, Window, groups};
 pub(crate) use survey::Adding;
-pub use survey::{Facets, Survey, Total, by_frequency, survey};
+pub(crate) use survey::{Survey, Total, survey};
 
 use cursor::{Cursor, SortKey, place};
 
 /// One window of the matching runs.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Selection<'a, T> {
+pub(crate) struct Selection<'a, T> {
     /// The number of runs.
     pub total: usize,
     /// The number of matching runs.
@@ -52,7 +54,7 @@ pub struct Selection<'a, T> {
 /// Selects the runs that match `query`, sorted by `sort` and then by key. Returns at most `limit`
 /// runs (at least one) after the cursor `after`, which is [`Selection::next`] of the previous
 /// window in the same order.
-pub fn select<'a, T: AsRef<Summary>>(
+pub(crate) fn select<'a, T: AsRef<Summary>>(
     all: &'a [T],
     query: &Query,
     sort: Sort,
@@ -92,12 +94,15 @@ pub fn select<'a, T: AsRef<Summary>>(
 }
 
 /// Returns whether `after` is a cursor for a list in this order.
-pub fn is_cursor(after: &str, sort: Sort) -> bool {
+pub(crate) fn is_cursor(after: &str, sort: Sort) -> bool {
     Cursor::parse(after, sort.by).is_some()
 }
 
 /// Returns the ordinals of the steps that match `query`, ascending.
-pub fn matching_steps<'a>(index: &'a Index, query: &'a Query) -> impl Iterator<Item = usize> + 'a {
+pub(crate) fn matching_steps<'a>(
+    index: &'a Index,
+    query: &'a Query,
+) -> impl Iterator<Item = usize> + 'a {
     let step = |ordinal| StepSubject::new(index, ordinal);
     (0..index.steps().len())
         .filter(move |ordinal| step(*ordinal).is_some_and(|step| query.matches(&step)))

@@ -12,7 +12,7 @@ use crate::analysis::run_result::ShownStatus;
 
 /// Statistics of the matching runs.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Survey {
+pub(crate) struct Survey {
     /// The number of runs.
     pub total: usize,
     /// The number of matching runs.
@@ -37,7 +37,7 @@ pub struct Survey {
 
 /// The sum of a column over the runs that record it, and its distribution.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct Total {
+pub(crate) struct Total {
     /// The sum.
     pub sum: Sum,
     /// How many of the values are estimates, or include one.
@@ -49,7 +49,7 @@ pub struct Total {
 /// How many runs each filter would show. The counts of a group ignore the query's terms on that
 /// group, so that they cover the alternatives.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Facets {
+pub(crate) struct Facets {
     /// The runs for each `status`, as shown. A status without runs is omitted.
     pub marks: BTreeMap<ShownStatus, usize>,
     /// `status:indexing`: runs that are still being read.
@@ -63,7 +63,7 @@ pub struct Facets {
 }
 
 /// Surveys all runs with `query`.
-pub fn survey<T: AsRef<Summary>>(all: &[T], query: &Query) -> Survey {
+pub(crate) fn survey<T: AsRef<Summary>>(all: &[T], query: &Query) -> Survey {
     // If the query has no term on the field, it needn't be evaluated twice.
     let without = |field| {
         Some(query.without_field(field)).filter(|other| other.terms.len() < query.terms.len())
@@ -176,7 +176,7 @@ impl Tally<'_> {
 
 /// Sorts by frequency, then by name. Merges spellings that differ only in letter case, because a
 /// query matches all of them.
-pub fn by_frequency(counts: HashMap<&str, usize>) -> Vec<(String, usize)> {
+pub(crate) fn by_frequency(counts: HashMap<&str, usize>) -> Vec<(String, usize)> {
     let mut words: Vec<_> = counts.into_iter().collect();
     words.sort_unstable_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(b.0)));
     let mut at: HashMap<String, usize> = HashMap::with_capacity(words.len());

@@ -4,7 +4,7 @@ use crate::stop::SpecError;
 
 /// Why a question can't be evaluated.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct InvalidSweep {
+pub(crate) struct InvalidSweep {
     /// The invalid rule or field. `None` if the question as a whole is invalid.
     pub name: Option<String>,
     /// The problem, without a full stop.

@@ -17,16 +17,20 @@ mod sweep_rule;
 #[cfg(test)]
 mod tests;
 
-pub use invalid::InvalidSweep;
-pub use sums::{Choice, Effect, MAX_LOST, Measure, RunEffects, Sum, Sweep, SweepResult, reasons};
-pub use sweep_rule::{MAX_VALUES, SweepRule, sweep_rules};
+pub(crate) use invalid::InvalidSweep;
+pub(crate) use sums::{
+    Choice, Effect, MAX_LOST, Measure, RunEffects, Sum, Sweep, SweepResult, reasons,
+};
+#[cfg(test)]
+use sweep_rule::MAX_VALUES;
+pub(crate) use sweep_rule::{SweepRule, sweep_rules};
 
 /// Limits the rules evaluated along with the swept one.
 const MAX_RULES: usize = 20;
 
 /// A question about runs, before the runs are known.
 #[derive(Debug, Clone, PartialEq)]
-pub struct SweepSpec {
+pub(crate) struct SweepSpec {
     /// The rule with a limit to sweep.
     pub sweep_rule: Option<SweepRule>,
     /// The limits, or `None` to choose them from the runs.
@@ -37,7 +41,7 @@ pub struct SweepSpec {
 
 /// An [`SweepSpec`] as typed.
 #[derive(Debug, Clone, Default)]
-pub struct Typed<'a> {
+pub(crate) struct Typed<'a> {
     /// The name of the rule to sweep; may be empty.
     pub sweep: &'a str,
     /// Its limits; may be empty.
@@ -55,7 +59,7 @@ impl SweepSpec {
     ///
     /// # Errors
     /// Returns which rule or limit can't be used, why, and how to write a valid one.
-    pub fn parse(typed: &Typed<'_>) -> Result<Self, InvalidSweep> {
+    pub(crate) fn parse(typed: &Typed<'_>) -> Result<Self, InvalidSweep> {
         let rules: Vec<&str> = typed
             .rules
             .iter()
@@ -104,7 +108,7 @@ impl SweepSpec {
     ///
     /// # Errors
     /// Same as [`RuleSet::new`].
-    pub fn ready<'a>(
+    pub(crate) fn ready<'a>(
         &self,
         runs: impl Iterator<Item = &'a Summary>,
     ) -> Result<PreparedSweep, SpecError> {
@@ -159,7 +163,7 @@ fn read(texts: &[&str]) -> Result<Vec<StopSpec>, InvalidSweep> {
 /// A question that is ready for many runs: the limits of the swept rule first, then the other
 /// rules.
 #[derive(Debug)]
-pub struct PreparedSweep {
+pub(crate) struct PreparedSweep {
     sweep_rule: Option<SweepRule>,
     values: Vec<f64>,
     rule_set: RuleSet,
@@ -167,32 +171,32 @@ pub struct PreparedSweep {
 
 impl PreparedSweep {
     /// Returns the swept rule.
-    pub fn sweep_rule(&self) -> Option<&SweepRule> {
+    pub(crate) fn sweep_rule(&self) -> Option<&SweepRule> {
         self.sweep_rule.as_ref()
     }
 
     /// Returns the limits, ascending.
-    pub fn values(&self) -> &[f64] {
+    pub(crate) fn values(&self) -> &[f64] {
         &self.values
     }
 
     /// Returns the names of the limits and then of the other rules, as written.
-    pub fn names(&self) -> impl Iterator<Item = String> {
+    pub(crate) fn names(&self) -> impl Iterator<Item = String> {
         self.rule_set.specs().iter().map(ToString::to_string)
     }
 
     /// Returns how deeply a run must be read.
-    pub fn depth(&self) -> Depth {
+    pub(crate) fn depth(&self) -> Depth {
         self.rule_set.depth()
     }
 
     /// Returns whether the unswept rules are also evaluated together.
-    pub fn asks_together(&self) -> bool {
+    pub(crate) fn asks_together(&self) -> bool {
         self.rule_set.specs().len() >= self.values.len() + 2
     }
 
     /// Returns empty sums.
-    pub fn begin(&self) -> Sweep {
+    pub(crate) fn begin(&self) -> Sweep {
         Sweep::new(
             self.values.len(),
             self.rule_set.specs().len() + usize::from(self.asks_together()),
@@ -200,7 +204,7 @@ impl PreparedSweep {
     }
 
     /// Evaluates one run.
-    pub fn ask(&self, summary: &Summary, record: &Record) -> RunEffects {
+    pub(crate) fn ask(&self, summary: &Summary, record: &Record) -> RunEffects {
         let answered = summary.verdict.answered;
         let (results, mut whole) = self.rule_set.ask_all(record, answered);
         if let Some(lost) = record.lost {

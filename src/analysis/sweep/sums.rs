@@ -12,11 +12,11 @@ use crate::model::RunKey;
 use crate::stop::Tally;
 
 /// Limits the runs with a lost answer that are listed. All are counted.
-pub const MAX_LOST: usize = 50;
+pub(crate) const MAX_LOST: usize = 50;
 
 /// The effect of one rule on one run, as far as sums need it.
 #[derive(Debug, Clone, PartialEq)]
-pub struct SweepResult {
+pub(crate) struct SweepResult {
     /// Whether the rule stops the run earlier, at the same step, not at all, or can't be evaluated.
     pub found: StopTiming,
     /// The step at which it stops the run.
@@ -55,7 +55,7 @@ impl From<RuleResult> for SweepResult {
 
 /// A run and the effect of each rule on it.
 #[derive(Debug, Clone)]
-pub struct RunEffects {
+pub(crate) struct RunEffects {
     /// The run.
     pub key: RunKey,
     /// Whether it ended well with an answer.
@@ -74,7 +74,7 @@ pub struct RunEffects {
 
 /// A quantity that is summed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Measure {
+pub(crate) enum Measure {
     /// Steps.
     Steps,
     /// Tokens.
@@ -85,10 +85,10 @@ pub enum Measure {
 
 impl Measure {
     /// All measures.
-    pub const ALL: [Self; 3] = [Measure::Steps, Measure::Tokens, Measure::Ms];
+    pub(crate) const ALL: [Self; 3] = [Measure::Steps, Measure::Tokens, Measure::Ms];
 
     /// Returns the name of what is spent and saved.
-    pub fn word(self) -> &'static str {
+    pub(crate) fn word(self) -> &'static str {
         match self {
             Measure::Steps => "steps",
             Measure::Tokens => "tokens",
@@ -100,7 +100,7 @@ impl Measure {
 /// The effects of all rules over all added runs.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 #[schemars(rename = "SweepTotals")]
-pub struct Sweep {
+pub(crate) struct Sweep {
     /// The number of evaluated runs.
     #[serde(rename = "asked")]
     pub runs: u64,
@@ -132,7 +132,7 @@ pub struct Sweep {
 
 /// The effect of one rule over all runs.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
-pub struct Effect {
+pub(crate) struct Effect {
     /// Runs that it would have stopped before their recorded end, including within their last step.
     #[serde(rename = "runs_cut")]
     pub cut: u64,
@@ -216,7 +216,7 @@ fn known_sum<S: Serializer>(sum: &Sum, serializer: S) -> Result<S::Ok, S::Error>
 /// A sum over the runs whose record is complete and for which the rule can be evaluated. For a
 /// swept rule, these are the same runs at every limit.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct Sum {
+pub(crate) struct Sum {
     /// The number of runs.
     pub runs: u64,
     /// How many of them spent anything. A scripted run spends no tokens.
@@ -235,7 +235,7 @@ pub struct Sum {
 
 impl Sum {
     /// Returns the recorded amount.
-    pub fn recorded(&self) -> u64 {
+    pub(crate) fn recorded(&self) -> u64 {
         self.spent.saturating_add(self.saved)
     }
 
@@ -252,7 +252,7 @@ impl Sum {
 impl Effect {
     /// Returns the recorded usage of the same runs with `answers` answers, as if no run was
     /// stopped.
-    pub fn as_recorded(&self, answers: u64) -> Self {
+    pub(crate) fn as_recorded(&self, answers: u64) -> Self {
         let whole = |sum: &Sum| Sum {
             spent: sum.recorded(),
             saved: 0,
@@ -277,7 +277,7 @@ impl Effect {
     }
 
     /// Returns the sum of a measure.
-    pub fn sum(&self, measure: Measure) -> &Sum {
+    pub(crate) fn sum(&self, measure: Measure) -> &Sum {
         match measure {
             Measure::Steps => &self.steps,
             Measure::Tokens => &self.tokens,
@@ -331,6 +331,7 @@ impl Effect {
         });
     }
 
+    #[cfg(test)]
     fn merge(&mut self, other: Self) {
         self.cut += other.cut;
         self.same += other.same;
@@ -378,17 +379,17 @@ impl Sweep {
     }
 
     /// Returns the effects of the limits of the swept rule, ascending.
-    pub fn limits(&self) -> &[Effect] {
+    pub(crate) fn limits(&self) -> &[Effect] {
         self.effects.get(..self.limits).unwrap_or_default()
     }
 
     /// Returns the effects of the other rules, then of these together if there are several.
-    pub fn rules(&self) -> &[Effect] {
+    pub(crate) fn rules(&self) -> &[Effect] {
         self.effects.get(self.limits..).unwrap_or_default()
     }
 
     /// Adds a run.
-    pub fn add(&mut self, answer: &RunEffects) {
+    pub(crate) fn add(&mut self, answer: &RunEffects) {
         self.runs += 1;
         self.answers += u64::from(answer.answered);
         self.going += u64::from(answer.going);
@@ -430,7 +431,8 @@ impl Sweep {
     }
 
     /// Adds sums computed elsewhere for the same question.
-    pub fn merge(&mut self, other: Self) {
+    #[cfg(test)]
+    pub(crate) fn merge(&mut self, other: Self) {
         self.runs += other.runs;
         self.answers += other.answers;
         self.going += other.going;
@@ -449,14 +451,14 @@ impl Sweep {
 
     /// Returns the measure for judging limits: tokens if at least half of the runs spent some,
     /// otherwise steps, which every run has.
-    pub fn measure(&self) -> Measure {
+    pub(crate) fn measure(&self) -> Measure {
         self.limits()
             .first()
             .map_or(Measure::Steps, |effect| self.measure_of(effect))
     }
 
     /// Returns the measure for judging one rule.
-    pub fn measure_of(&self, effect: &Effect) -> Measure {
+    pub(crate) fn measure_of(&self, effect: &Effect) -> Measure {
         let spenders = effect.tokens.spenders;
         if spenders > 0 && spenders * 2 >= self.runs {
             Measure::Tokens
@@ -467,7 +469,7 @@ impl Sweep {
 
     /// Returns the limit that saves most without losing an answer. `None` if there's no answer to
     /// lose, if every limit that saves anything loses one, or if several do equally well.
-    pub fn best(&self) -> Option<usize> {
+    pub(crate) fn best(&self) -> Option<usize> {
         match self.choice() {
             Choice::One(place) => self
                 .limits()
@@ -480,7 +482,7 @@ impl Sweep {
 
     /// Chooses among the limits that save anything: the one that loses the fewest answers and, of
     /// those, saves most.
-    pub fn choice(&self) -> Choice {
+    pub(crate) fn choice(&self) -> Choice {
         let measure = self.measure();
         let worth = |effect: &Effect| (Reverse(effect.lost), effect.sum(measure).saved);
         let sparing = |effect: &Effect| effect.cut > 0 && effect.sum(measure).saved > 0;
@@ -516,7 +518,7 @@ impl Sweep {
 
 /// The result of comparing the limits of a swept rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Choice {
+pub(crate) enum Choice {
     /// As far as is known, no limit saves anything.
     Nothing,
     /// No run that could be evaluated has an answer to lose.
@@ -528,7 +530,7 @@ pub enum Choice {
 }
 
 /// Returns the reasons why runs can't be evaluated, most frequent first.
-pub fn reasons(sweep: &Sweep) -> Vec<(&str, u64)> {
+pub(crate) fn reasons(sweep: &Sweep) -> Vec<(&str, u64)> {
     by_frequency(&sweep.needs)
 }
 

@@ -7,7 +7,7 @@ use crate::analysis::summary::Summary;
 use crate::stop::{self, Counts, Critic, RULES, Row, Scale, StopSpec};
 
 /// The maximum number of limits tried at once.
-pub const MAX_VALUES: usize = 50;
+pub(crate) const MAX_VALUES: usize = 50;
 /// The number of limits chosen if the user gives none: enough for a curve, few enough for a table.
 const CHOSEN: usize = 30;
 /// The largest whole number allowed as a limit. Beyond it, a float can't represent every integer.
@@ -15,7 +15,7 @@ const MAX_WHOLE: f64 = 9e15;
 
 /// A rule with one number left open.
 #[derive(Debug, Clone)]
-pub struct SweepRule {
+pub(crate) struct SweepRule {
     row: &'static Row,
     scale: &'static Scale,
     critic: Critic,
@@ -28,7 +28,7 @@ impl PartialEq for SweepRule {
 }
 
 /// Returns the rules with a number to sweep, by name, with what the number counts.
-pub fn sweep_rules() -> impl Iterator<Item = (&'static str, &'static str)> {
+pub(crate) fn sweep_rules() -> impl Iterator<Item = (&'static str, &'static str)> {
     RULES
         .iter()
         .filter_map(|row| Some((row.name, row.scale.as_ref()?.counts)))
@@ -39,7 +39,7 @@ impl SweepRule {
     ///
     /// # Errors
     /// Fails if no such rule has a number to sweep, or the critic is missing.
-    pub fn parse(name: &str, critic: &str, streak: &str) -> Result<Self, InvalidSweep> {
+    pub(crate) fn parse(name: &str, critic: &str, streak: &str) -> Result<Self, InvalidSweep> {
         let Some((row, scale)) = stop::row(name).and_then(|row| Some((row, row.scale.as_ref()?)))
         else {
             let names: Vec<_> = sweep_rules().map(|(name, _)| name).collect();
@@ -89,17 +89,18 @@ impl SweepRule {
     }
 
     /// Returns the rule's name.
-    pub fn name(&self) -> &'static str {
+    pub(crate) fn name(&self) -> &'static str {
         self.row.name
     }
 
     /// Returns the rule with `value` as its number. Limits are checked when parsed.
-    pub fn at(&self, value: f64) -> StopSpec {
+    pub(crate) fn at(&self, value: f64) -> StopSpec {
         (self.scale.at)(value, &self.critic)
     }
 
     /// Returns whether a larger number stops more runs.
-    pub fn stricter_upwards(&self) -> bool {
+    #[cfg(test)]
+    pub(crate) fn stricter_upwards(&self) -> bool {
         self.scale.stricter_upwards
     }
 
@@ -113,7 +114,7 @@ impl SweepRule {
     ///
     /// # Errors
     /// Returns what can't be parsed, or that there are more limits than [`MAX_VALUES`].
-    pub fn values(&self, text: &str) -> Result<Vec<f64>, InvalidSweep> {
+    pub(crate) fn values(&self, text: &str) -> Result<Vec<f64>, InvalidSweep> {
         let mut values = Vec::new();
         for part in text
             .split(',')
@@ -205,7 +206,7 @@ impl SweepRule {
     /// Chooses limits from the usage of the runs. A rule that doesn't count usage gets its usual
     /// limits. If no run records any usage, integers get the single limit 1 and other numbers the
     /// usual limits.
-    pub fn choose<'a>(&self, runs: impl Iterator<Item = &'a Summary>) -> Vec<f64> {
+    pub(crate) fn choose<'a>(&self, runs: impl Iterator<Item = &'a Summary>) -> Vec<f64> {
         let grain = self.scale.grain;
         let usual = || {
             let (from, to, points) = self.scale.usual;

@@ -13,21 +13,25 @@ mod step;
 #[cfg(test)]
 mod tests;
 
-pub use run::{RUNS, Run, RunSource};
-pub use step::{STEPS, Step, steps};
+pub(crate) use run::{RUNS, Run, RunSource};
+pub(crate) use step::{STEPS, steps};
 
 /// A column of a table with rows of type `T`.
-pub struct Field<T> {
+pub(crate) struct Field<T> {
     /// The column's name.
     pub name: &'static str,
     /// The type of its values.
+    #[cfg_attr(
+        not(feature = "parquet"),
+        allow(dead_code, reason = "only Parquet declares types")
+    )]
     pub holds: Holds,
     read: Read<T>,
 }
 
 /// The type of a column's values. Any value may be unknown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Holds {
+pub(crate) enum Holds {
     /// A text.
     Text,
     /// Several texts.
@@ -44,7 +48,7 @@ pub enum Holds {
 
 /// A value.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Cell<'a> {
+pub(crate) enum Cell<'a> {
     /// A text.
     Text(Cow<'a, str>),
     /// Several texts.
@@ -93,7 +97,7 @@ impl<T> Field<T> {
     }
 
     /// Returns the value of `row` in this column, or `None` if it's unknown.
-    pub fn cell<'a>(&self, row: &'a T) -> Option<Cell<'a>> {
+    pub(crate) fn cell<'a>(&self, row: &'a T) -> Option<Cell<'a>> {
         match &self.read {
             Read::Text(read) => read(row).map(Cell::Text),
             Read::Texts(read) => read(row).map(Cell::Texts),

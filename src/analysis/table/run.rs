@@ -18,7 +18,7 @@ use crate::stop::{Counted, Counts, counts, course};
 
 /// The data for a run's row and the rows of its steps.
 #[derive(Debug)]
-pub struct Run {
+pub(crate) struct Run {
     pub(super) summary: Summary,
     pub(super) index: Index,
     pub(super) place: RunSource,
@@ -29,7 +29,7 @@ pub struct Run {
 
 /// The location of a run and the address of its page.
 #[derive(Debug, Clone, Default)]
-pub struct RunSource {
+pub(crate) struct RunSource {
     /// The root as the user typed it.
     pub root: String,
     /// The size of its files in bytes.
@@ -40,7 +40,7 @@ pub struct RunSource {
 
 impl Run {
     /// Prepares the newest run in `index`. `record` contains the facts that stop rules used.
-    pub fn new(summary: Summary, index: Index, record: Record, place: RunSource) -> Self {
+    pub(crate) fn new(summary: Summary, index: Index, record: Record, place: RunSource) -> Self {
         let course = course(record.start(), &record.facts);
         let ended_by = why::ended_by(&summary, &index);
         Self {
@@ -54,7 +54,7 @@ impl Run {
     }
 
     /// Returns the start time, in microseconds since the epoch.
-    pub fn started(&self) -> Option<i64> {
+    pub(crate) fn started(&self) -> Option<i64> {
         self.summary.started
     }
 
@@ -202,7 +202,7 @@ impl Run {
 }
 
 /// The columns of the runs table.
-pub static RUNS: &[Field<Run>] = &[
+pub(crate) static RUNS: &[Field<Run>] = &[
     shared("transcript_id", columns::RUN),
     shared("source_type", named("format")),
     shared("source_id", named("run_id")),

@@ -16,7 +16,7 @@ use crate::stop::{Counted, StepFacts};
 
 /// A step of the newest run.
 #[derive(Debug)]
-pub struct Step {
+pub(crate) struct Step {
     run: Arc<Run>,
     n: usize,
     /// The index of its round.
@@ -27,7 +27,7 @@ pub struct Step {
 }
 
 /// Returns the rows for the steps of a run, in order.
-pub fn steps(run: &Arc<Run>) -> impl Iterator<Item = Step> {
+pub(crate) fn steps(run: &Arc<Run>) -> impl Iterator<Item = Step> {
     let unknown_from = run.record.steps_unknown.then_some(0);
     let first = [
         run.record.lost.map(|lost| lost.from),
@@ -161,7 +161,7 @@ fn says_cost(facts: &StepFacts) -> bool {
 }
 
 /// The columns of the steps table.
-pub static STEPS: &[Field<Step>] = &[
+pub(crate) static STEPS: &[Field<Step>] = &[
     field(
         "transcript_id",
         Text(|step| Some(step.run.summary.key.as_str().into())),

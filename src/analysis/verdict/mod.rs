@@ -30,13 +30,13 @@ mod tests;
 mod unsolved;
 mod wording;
 
-pub use super::run_status::RunStatus;
-pub use cause::{LimitFrom, StepLimit};
+pub(crate) use super::run_status::RunStatus;
+pub(crate) use cause::{LimitFrom, StepLimit};
 pub(super) use facts::{decided_stop, is_disputed, last_mode};
-pub use recorded::reading;
+pub(crate) use recorded::reading;
 pub(super) use rounds::other_run;
 pub(super) use unsolved::{UNSOLVED, deciding, is_part_of_reward};
-pub use wording::{Note, NoteKind};
+pub(crate) use wording::{Note, NoteKind};
 
 use facts::{Facts, steps};
 use stop_word::classify;
@@ -108,7 +108,7 @@ impl Verdict {
 }
 
 /// Determines why a run stopped.
-pub fn verdict(index: &Index, life: &Life) -> Verdict {
+pub(crate) fn verdict(index: &Index, life: &Life) -> Verdict {
     let facts = Facts::of(index);
     let reason = facts.reason;
     let step = match facts.stop {

@@ -22,7 +22,7 @@ const ENGINE_KEYS: [&str; 4] = ["current_step", "metrics", "stop_reason", "final
 
 /// Formats the comparison and the source of the limit: `10 steps, limit 10 (set by the task)`.
 /// `None` if a number is missing, or if a score is compared, which the recorded detail describes.
-pub fn reading(stop: &StopVerdict) -> Option<String> {
+pub(crate) fn reading(stop: &StopVerdict) -> Option<String> {
     let reading = &stop.reading;
     reading.op.filter(|op| *op != Op::Below)?;
     let compared = compared(reading.measured()?, reading.limit()?, &reading.unit);

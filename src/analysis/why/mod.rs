@@ -13,13 +13,14 @@ mod commands;
 mod evidence;
 mod pace;
 mod phase;
-pub mod rules;
+pub(crate) mod rules;
 #[cfg(test)]
 pub(super) mod tests;
 mod trouble;
 
-pub use commands::FailedCommands;
-pub use evidence::{Evidence, Kind};
+pub(crate) use commands::FailedCommands;
+pub use evidence::Evidence;
+pub(crate) use evidence::Kind;
 pub use rules::{RuleStatus, Standing};
 pub use trouble::Trouble;
 
@@ -62,23 +63,23 @@ pub struct Why {
 }
 
 /// Returns the comparison with a limit that ended a run. Has no numbers if none are recorded.
-pub fn ended_by(summary: &Summary, index: &Index) -> Option<Reading> {
+pub(crate) fn ended_by(summary: &Summary, index: &Index) -> Option<Reading> {
     rules::ended_by(summary, index)
 }
 
 /// Returns the first sign of trouble in the newest run.
-pub fn first_trouble(index: &Index) -> Option<Trouble> {
+pub(crate) fn first_trouble(index: &Index) -> Option<Trouble> {
     trouble::first_trouble(index)
 }
 
 /// Returns `exited with code 1` for a step with a failed command, with the line that tells most
 /// about the failure.
-pub fn exited(step: &StepHead) -> Option<String> {
+pub(crate) fn exited(step: &StepHead) -> Option<String> {
     chain::exited(step)
 }
 
 /// Explains a run.
-pub fn why(summary: &Summary, index: &Index, lines: &dyn Lines) -> Why {
+pub(crate) fn why(summary: &Summary, index: &Index, lines: &dyn Lines) -> Why {
     let verdict = &summary.verdict;
     let rules = rules::rules(summary, index, lines);
     Why {

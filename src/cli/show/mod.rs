@@ -16,7 +16,9 @@ use crate::analysis::format::{
     age, bytes, clock, count, counted, lowered, millis, offset, or_missing, score, visible_line,
 };
 use crate::analysis::health;
+use crate::analysis::run_document;
 use crate::analysis::stated;
+use crate::analysis::step_document;
 use crate::analysis::timing::began;
 use crate::analysis::verdict::{LimitFrom, reading};
 use crate::error::{Error, Kind, Result};
@@ -27,10 +29,8 @@ use crate::model::repair::repair;
 use crate::model::step::Value;
 use crate::model::time::Stamp;
 use crate::model::{Certainty, EventHead, EventKind, Index, Record, StepHead, TraceFile};
-use crate::page::run::json as run_json;
 use crate::page::run::markdown;
 use crate::page::step::fill::LEFT;
-use crate::page::step::json;
 use crate::recorded::RecordedRun;
 
 const WEEK_MICROS: u64 = 7 * 86_400 * 1_000_000;
@@ -91,8 +91,8 @@ enum Format {
 #[derive(Debug, Serialize)]
 struct Whole<'a> {
     #[serde(flatten)]
-    row: run_json::Run<'a>,
-    steps_list: Vec<json::StepHead>,
+    row: run_document::Run<'a>,
+    steps_list: Vec<step_document::StepSummary>,
 }
 
 pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
@@ -119,8 +119,8 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
         None if args.events && json => write_events_json(out, &run)?,
         None if json => {
             let manifest = run.manifest();
-            let row = run_json::run(&run.summary, &run.index, manifest.as_deref());
-            let heads = json::step_heads(&run.index, None, usize::MAX).steps;
+            let row = run_document::run(&run.summary, &run.index, manifest.as_deref());
+            let heads = step_document::steps(&run.index, None, usize::MAX).steps;
             write_json(
                 out,
                 &Whole {
@@ -376,7 +376,8 @@ fn write_steps(
     writeln!(out, "{}", look.paint(Ink::Dim, &head))?;
     let mut segment = Some(0);
     for n in 0..total {
-        let (Some(step), Some(head)) = (index.steps().get(n), json::step_head(index, n)) else {
+        let (Some(step), Some(head)) = (index.steps().get(n), step_document::summary(index, n))
+        else {
             continue;
         };
         if head.segment.is_some() && head.segment != segment {
@@ -482,7 +483,7 @@ fn what(step: &StepHead, index: &Index, look: &Look) -> String {
     }
 }
 
-fn notes(head: &json::StepHead, critic_reason: Option<&str>) -> Vec<(Ink, String)> {
+fn notes(head: &step_document::StepSummary, critic_reason: Option<&str>) -> Vec<(Ink, String)> {
     let mut notes = Vec::new();
     if let Some(error) = &head.error {
         notes.push((Ink::Bad, format!("error: {error}")));
@@ -529,7 +530,7 @@ fn write_step_json(
 ) -> std::result::Result<(), Failure> {
     let line = line_of(run, n)?;
     let events = events_of(run, n)?;
-    match json::step(&run.index, n, &line, &events) {
+    match step_document::step(&run.index, n, &line, &events) {
         Some(step) => write_json(out, &step),
         None => Ok(()),
     }
@@ -561,7 +562,7 @@ fn write_step(
         }
     }
     if events {
-        let range = json::events_of(&run.index, n);
+        let range = step_document::events_of(&run.index, n);
         heading(out, "events", look)?;
         if range.is_empty() {
             writeln!(
@@ -591,7 +592,7 @@ fn line_of(run: &RecordedRun, n: usize) -> Result<Vec<u8>> {
 }
 
 fn events_of(run: &RecordedRun, n: usize) -> Result<Vec<Vec<u8>>> {
-    json::events_of(&run.index, n)
+    step_document::events_of(&run.index, n)
         .map(|at| event_line(run, at))
         .collect()
 }
@@ -602,8 +603,10 @@ fn write_step_head(
     n: usize,
     look: &Look,
 ) -> io::Result<()> {
-    let (Some(step), Some(head)) = (run.index.steps().get(n), json::step_head(&run.index, n))
-    else {
+    let (Some(step), Some(head)) = (
+        run.index.steps().get(n),
+        step_document::summary(&run.index, n),
+    ) else {
         return Ok(());
     };
     let label = match head.step_id {
@@ -849,7 +852,7 @@ fn write_events_json(out: &mut dyn Write, run: &RecordedRun) -> std::result::Res
     for n in 0..total {
         let line = event_line(run, n)?;
         out.write_all(if n == 0 { b"\n" } else { b",\n" })?;
-        if let Some(event) = json::event(&run.index, n, &line) {
+        if let Some(event) = step_document::event(&run.index, n, &line) {
             serde_json::to_writer(&mut *out, &event)?;
         }
     }

@@ -163,10 +163,6 @@ impl Tool for Waits {
 }
 
 /// The three files of a run, read from disk.
-#[cfg_attr(
-    not(feature = "board"),
-    expect(dead_code, reason = "the replays read it")
-)]
 pub(super) struct Disk {
     pub(super) manifest: Value,
     pub(super) steps: Vec<Value>,

@@ -543,7 +543,7 @@ fn is_empty(texts: &[String]) -> bool {
 }
 
 /// Returns whether a reply ended at a token limit, by the provider's word.
-pub fn is_at_limit(finish: &str) -> bool {
+pub(crate) fn is_at_limit(finish: &str) -> bool {
     let words = [
         "length",
         "max_tokens",

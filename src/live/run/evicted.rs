@@ -15,7 +15,7 @@ use crate::model::{Delta, Index, Issue, IssueKind, TraceFile};
 
 /// How long opening an evicted run waits for its files before it reports that they are being
 /// fetched.
-pub const FETCH_PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const FETCH_PATIENCE: Duration = Duration::from_secs(20);
 
 impl Run {
     /// Returns the run as part of a store's mirror.
@@ -36,7 +36,7 @@ impl Run {
     }
 
     /// Returns whether files of the run were removed to keep a store's cache within its limit.
-    pub fn is_evicted(&self) -> bool {
+    pub(crate) fn is_evicted(&self) -> bool {
         self.store
             .as_ref()
             .is_some_and(|store| store.has_evicted() && store.is_evicted(&self.files()))
@@ -49,7 +49,7 @@ impl Run {
     }
 
     /// Records that the run was opened. A store evicts the runs that were opened last, last.
-    pub fn ask(&self) {
+    pub(crate) fn ask(&self) {
         if let Some(store) = &self.store {
             store.ask(self.dir.path());
         }
@@ -59,7 +59,7 @@ impl Run {
     ///
     /// # Errors
     /// Returns why the files aren't available.
-    pub async fn fetch(&self, until: Instant) -> Result<(), String> {
+    pub(crate) async fn fetch(&self, until: Instant) -> Result<(), String> {
         let Some(store) = self.store.as_ref().filter(|_| self.is_evicted()) else {
             return Ok(());
         };

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use tokio::sync::watch;
 
-pub use evicted::FETCH_PATIENCE;
+pub(crate) use evicted::FETCH_PATIENCE;
 use reload::{Held, Reload};
 
 use crate::analysis::copies::{Fingerprint, Mark, Relation, marks};
@@ -34,7 +34,7 @@ use crate::trace::{
 /// stamps of its files, which show whether the summary is still valid. Requesting its index reads
 /// the files again.
 #[derive(Debug)]
-pub struct Run {
+pub(crate) struct Run {
     key: RunKey,
     path: Arc<str>,
     dir: RunDir,
@@ -81,7 +81,7 @@ struct Copies {
 
 /// The error for a run whose files aren't on this machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Evicted;
+pub(crate) struct Evicted;
 
 impl Lines for Run {
     fn line(&self, file: TraceFile, span: Span) -> Result<Vec<u8>, String> {
@@ -239,7 +239,7 @@ impl Run {
     }
 
     /// Returns the run's key on the board.
-    pub fn key(&self) -> &RunKey {
+    pub(crate) fn key(&self) -> &RunKey {
         &self.key
     }
 
@@ -249,12 +249,12 @@ impl Run {
     }
 
     /// Returns the run's directory.
-    pub fn dir(&self) -> &RunDir {
+    pub(crate) fn dir(&self) -> &RunDir {
         &self.dir
     }
 
     /// Returns the summary, which contains the facts of the run's row.
-    pub fn summary(&self) -> Arc<Summary> {
+    pub(crate) fn summary(&self) -> Arc<Summary> {
         Arc::clone(&self.summary.read().unwrap_or_else(PoisonError::into_inner))
     }
 
@@ -347,7 +347,7 @@ impl Run {
     ///
     /// # Errors
     /// Returns an error if the manifest doesn't exist or can't be read.
-    pub fn whole_manifest(&self) -> io::Result<Result<Vec<u8>, u64>> {
+    pub(crate) fn whole_manifest(&self) -> io::Result<Result<Vec<u8>, u64>> {
         let (mut file, size) = self.dir.open_span(TraceFile::Manifest, None)?;
         if size > MAX_MANIFEST_SHOWN {
             return Ok(Err(size));
@@ -359,13 +359,13 @@ impl Run {
 
     /// Returns the lock that a task holds while it reads a parked run. Other tasks wait for it
     /// without blocking a thread.
-    pub fn waking(&self) -> &Arc<tokio::sync::Mutex<()>> {
+    pub(crate) fn waking(&self) -> &Arc<tokio::sync::Mutex<()>> {
         self.waking.get_or_init(Arc::default)
     }
 
     /// Returns the current index. If the run is parked, reads its files and keeps it open for a
     /// while. Holding the index doesn't block updates, because the next change goes into a copy.
-    pub fn index(&self) -> Arc<Index> {
+    pub(crate) fn index(&self) -> Arc<Index> {
         self.used.store(now(), Ordering::Relaxed);
         self.ask();
         self.open_index().unwrap_or_else(|| self.wake())
@@ -373,7 +373,7 @@ impl Run {
 
     /// Returns the current index. If the run is parked, reads it for this call only. For queries
     /// over many runs.
-    pub fn index_once(&self) -> Arc<Index> {
+    pub(crate) fn index_once(&self) -> Arc<Index> {
         if let Some(index) = self.open_index() {
             return index;
         }
@@ -399,7 +399,7 @@ impl Run {
 
     /// Keeps the run's files in place as long as the returned value lives. Returns an error if they
     /// were evicted.
-    pub fn hold(&self) -> Result<Option<impl Sized + Send + use<>>, Evicted> {
+    pub(crate) fn hold(&self) -> Result<Option<impl Sized + Send + use<>>, Evicted> {
         match &self.store {
             None => Ok(None),
             Some(store) => store.hold(&self.files()).map(Some).ok_or(Evicted),
@@ -407,7 +407,7 @@ impl Run {
     }
 
     /// Returns whether reading the run takes much memory and time.
-    pub fn is_large(&self) -> bool {
+    pub(crate) fn is_large(&self) -> bool {
         let ratio = if self.dir.is_packed() {
             TYPICAL_RATIO
         } else {
@@ -428,7 +428,7 @@ impl Run {
 
     /// Returns the summary and the index of the same moment, so that all counts on a page agree. If
     /// the run grew since the last summary, the index is summarized for this page.
-    pub fn shown(&self) -> (Arc<Summary>, Arc<Index>) {
+    pub(crate) fn shown(&self) -> (Arc<Summary>, Arc<Index>) {
         let (summary, index) = (self.summary(), self.index());
         let is_read = !index.steps().is_empty() || !index.events().is_empty();
         if is_read && !summary.counts_lines_of(&index) {
@@ -445,7 +445,7 @@ impl Run {
     }
 
     /// Returns whether [`Self::index`] has to read files first.
-    pub fn is_parked(&self) -> bool {
+    pub(crate) fn is_parked(&self) -> bool {
         self.open_index().is_none()
     }
 
@@ -659,7 +659,7 @@ impl Run {
     }
 
     /// Returns a receiver of the library's revision at the run's last change.
-    pub fn revision(&self) -> watch::Receiver<u64> {
+    pub(crate) fn revision(&self) -> watch::Receiver<u64> {
         let followers = self
             .followers
             .get_or_init(|| watch::Sender::new(self.revision_now()));
@@ -669,22 +669,22 @@ impl Run {
     }
 
     /// Returns the library's revision at the run's last change.
-    pub fn revision_now(&self) -> u64 {
+    pub(crate) fn revision_now(&self) -> u64 {
         self.changed.load(Ordering::SeqCst)
     }
 
     /// Returns the library's revision at which this run was found.
-    pub fn born(&self) -> u64 {
+    pub(crate) fn born(&self) -> u64 {
         self.born.load(Ordering::Relaxed)
     }
 
     /// Returns whether the run's directory disappeared.
-    pub fn is_gone(&self) -> bool {
+    pub(crate) fn is_gone(&self) -> bool {
         self.gone.load(Ordering::Relaxed)
     }
 
     /// Returns whether the run was read at least in part.
-    pub fn is_known(&self) -> bool {
+    pub(crate) fn is_known(&self) -> bool {
         self.known.load(Ordering::Relaxed)
     }
 
@@ -878,7 +878,7 @@ impl Run {
     ///
     /// # Errors
     /// Returns an error if the files can't be read.
-    pub fn add_secrets(&self, shared: &mut SharedSecrets) -> io::Result<()> {
+    pub(crate) fn add_secrets(&self, shared: &mut SharedSecrets) -> io::Result<()> {
         shared.add(&self.dir)
     }
 
@@ -887,7 +887,7 @@ impl Run {
     ///
     /// # Errors
     /// Returns an error if the files can't be read or the copy can't be written.
-    pub fn redacted(&self, shared: &mut SharedSecrets) -> io::Result<RedactedRun> {
+    pub(crate) fn redacted(&self, shared: &mut SharedSecrets) -> io::Result<RedactedRun> {
         RedactedRun::with(&self.dir, shared)
     }
 
@@ -896,13 +896,17 @@ impl Run {
     ///
     /// # Errors
     /// Fails if the files of this run can't be read.
-    pub fn redaction_preview(&self, others: &[&Self], max: u64) -> io::Result<RedactionPreview> {
+    pub(crate) fn redaction_preview(
+        &self,
+        others: &[&Self],
+        max: u64,
+    ) -> io::Result<RedactionPreview> {
         let others: Vec<&RunDir> = others.iter().map(|run| &run.dir).collect();
         RedactionPreview::of(&self.dir, &others, max)
     }
 
     /// Returns the summary of a redacted copy. Its name and path don't tell who wrote it either.
-    pub fn summary_of_copy(&self, copy: &RedactedRun) -> Summary {
+    pub(crate) fn summary_of_copy(&self, copy: &RedactedRun) -> Summary {
         let fresh = self.untagged_summary_of(copy.index());
         Summary {
             key: RunKey::new(&without_private(self.key.as_str())),
@@ -912,7 +916,7 @@ impl Run {
     }
 
     /// Returns the summary that the run would have with another index.
-    pub fn summary_of(&self, index: &Index) -> Summary {
+    pub(crate) fn summary_of(&self, index: &Index) -> Summary {
         let mut summary = self.untagged_summary_of(index);
         self.tags.apply(&mut summary, &self.dir);
         summary

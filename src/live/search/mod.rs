@@ -15,7 +15,7 @@ use crate::trace::RunDir;
 const MAX_MANIFEST_SEARCHED: u64 = 16 << 20;
 
 /// Receives the progress and the results of a search.
-pub trait HitSink {
+pub(crate) trait HitSink {
     /// Reports that `bytes` more bytes were searched. Returning false ends the search.
     fn read(&mut self, bytes: u64) -> bool;
     /// Reports a line that contains the text. Returning false ends the search.
@@ -26,7 +26,7 @@ pub trait HitSink {
 
 /// Searches a run. `index` is called once something is found. A line that the index doesn't contain
 /// is located by its offset. Returns false if the listener ended the search.
-pub fn search(
+pub(crate) fn search(
     dir: &RunDir,
     needle: &Needle,
     index: &mut dyn FnMut() -> Arc<Index>,

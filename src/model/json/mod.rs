@@ -13,7 +13,6 @@ mod same;
 mod text;
 pub(crate) mod walk;
 
-#[cfg(feature = "board")]
 pub(crate) use same::members;
 pub use same::same;
 pub(crate) use same::{hash, hash_of_text};

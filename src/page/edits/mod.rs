@@ -54,7 +54,7 @@ impl EditsPage {
     }
 
     fn when(&self, edit: &RecentEdit) -> Option<When> {
-        When::of(edit.micros?, self.now, &self.zone)
+        When::of(edit.micros()?, self.now, &self.zone)
     }
 
     fn at(&self, after: &usize) -> String {

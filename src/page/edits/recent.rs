@@ -6,7 +6,7 @@ use std::collections::hash_map::Entry;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use crate::analysis::files::Followed;
 use crate::analysis::format::{self, counted};
@@ -71,33 +71,49 @@ pub(crate) struct RecentEdits {
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct RecentEdit {
     /// The key of the run.
-    pub(super) run: String,
+    run: String,
     /// Its title.
-    pub(super) title: String,
-    /// The path of the file as the call names it.
-    pub(super) file: String,
-    /// `changed`, `inserted`, `added`, `written`, `deleted` or `moved`.
-    pub(super) kind: &'static str,
-    /// The number of added lines. `null` if they can't be counted.
-    pub(super) added: Option<usize>,
-    /// The number of removed lines.
-    pub(super) removed: Option<usize>,
-    /// Whether the edit succeeded. `null` if that isn't recorded.
-    pub(super) ok: Option<bool>,
-    /// Whether the run was later rewound to before this step, which abandoned the edit.
-    pub(super) left: bool,
-    /// The ordinal of the step.
-    pub(super) step: usize,
-    /// The recorded number of the step.
-    pub(super) step_id: Option<i64>,
-    /// When the step began, in UTC. `null` if that isn't recorded.
-    pub(super) at: Option<String>,
-    /// The time in microseconds since the epoch.
-    #[serde(skip)]
-    pub(super) micros: Option<i64>,
+    title: String,
+    #[serde(flatten)]
+    edit: Edit,
     /// The project of the run.
     #[serde(skip)]
-    pub(super) project: Option<String>,
+    project: Option<String>,
+}
+
+/// An edit, without the values that all edits of its run share.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+struct Edit {
+    /// The path of the file as the call names it.
+    #[serde(serialize_with = "as_text")]
+    #[schemars(with = "String")]
+    file: Arc<str>,
+    /// `changed`, `inserted`, `added`, `written`, `deleted` or `moved`.
+    kind: &'static str,
+    /// The number of added lines. `null` if they can't be counted.
+    added: Option<usize>,
+    /// The number of removed lines.
+    removed: Option<usize>,
+    /// Whether the edit succeeded. `null` if that isn't recorded.
+    ok: Option<bool>,
+    /// Whether the run was later rewound to before this step, which abandoned the edit.
+    left: bool,
+    /// The ordinal of the step.
+    step: usize,
+    /// The recorded number of the step.
+    step_id: Option<i64>,
+    /// When the step began, in UTC. `null` if that isn't recorded.
+    #[serde(rename = "at", serialize_with = "as_utc")]
+    #[schemars(with = "Option<String>")]
+    micros: Option<i64>,
+}
+
+fn as_text<S: Serializer>(text: &Arc<str>, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_str(text)
+}
+
+fn as_utc<S: Serializer>(micros: &Option<i64>, to: S) -> Result<S::Ok, S::Error> {
+    micros.and_then(utc).serialize(to)
 }
 
 /// The edits of one run, with the values that they share.
@@ -111,36 +127,13 @@ struct OfRun {
     steps_unread: usize,
 }
 
-/// An edit of a run, without what its run knows.
-#[derive(Debug)]
-struct Edit {
-    file: Arc<str>,
-    kind: &'static str,
-    added: Option<usize>,
-    removed: Option<usize>,
-    ok: Option<bool>,
-    left: bool,
-    step: usize,
-    step_id: Option<i64>,
-    micros: Option<i64>,
-}
-
 impl OfRun {
     /// Returns an edit for the list.
     fn listed(&self, edit: &Edit) -> RecentEdit {
         RecentEdit {
             run: self.run.clone(),
             title: self.title.clone(),
-            file: edit.file.to_string(),
-            kind: edit.kind,
-            added: edit.added,
-            removed: edit.removed,
-            ok: edit.ok,
-            left: edit.left,
-            step: edit.step,
-            step_id: edit.step_id,
-            at: edit.micros.and_then(utc),
-            micros: edit.micros,
+            edit: edit.clone(),
             project: self.project.clone(),
         }
     }
@@ -412,16 +405,16 @@ impl RecentEdit {
     /// Returns the path relative to the project.
     pub(crate) fn path(&self) -> String {
         let inside = self.project.as_deref().and_then(|project| {
-            let inside = self.file.strip_prefix(project.trim_end_matches('/'))?;
+            let inside = self.edit.file.strip_prefix(project.trim_end_matches('/'))?;
             inside.strip_prefix('/').filter(|inside| !inside.is_empty())
         });
-        line(inside.unwrap_or(&self.file))
+        line(inside.unwrap_or(&self.edit.file))
     }
 
     /// Returns the added and removed lines: `+3 −1`.
     pub(crate) fn lines(&self) -> Option<(String, String)> {
         let count = |number: usize| format::count(number as u64);
-        let (added, removed) = self.added.zip(self.removed)?;
+        let (added, removed) = self.edit.added.zip(self.edit.removed)?;
         Some((format!("+{}", count(added)), format!("−{}", count(removed))))
     }
 
@@ -433,34 +426,38 @@ impl RecentEdit {
         &self.run
     }
 
+    pub(super) fn file(&self) -> &str {
+        &self.edit.file
+    }
+
     pub(crate) fn step(&self) -> String {
-        let ordinal = || format!("#{}", self.step);
-        self.step_id.map_or_else(ordinal, |id| id.to_string())
+        let ordinal = || format!("#{}", self.edit.step);
+        self.edit.step_id.map_or_else(ordinal, |id| id.to_string())
     }
 
     pub(crate) fn micros(&self) -> Option<i64> {
-        self.micros
+        self.edit.micros
     }
 
     /// Returns what the edit did if it's more than a change, or that it failed or was abandoned.
     pub(crate) fn note(&self) -> &'static str {
-        match (self.ok, self.kind) {
+        match (self.edit.ok, self.edit.kind) {
             (Some(false), _) => "failed",
-            _ if self.left => LEFT,
+            _ if self.edit.left => LEFT,
             (_, "changed" | "inserted") => "",
             (_, kind) => kind,
         }
     }
 
     pub(super) fn diff(&self) -> String {
-        href::run_at(&self.run, self.step)
+        href::run_at(&self.run, self.edit.step)
     }
 
     pub(super) fn files(&self) -> String {
         let query = [
             ("tab", "files"),
-            ("file", self.file.as_str()),
-            ("step", &self.step.to_string()),
+            ("file", &self.edit.file),
+            ("step", &self.edit.step.to_string()),
         ];
         href::with_query(&href::run(&self.run), &query)
     }

@@ -7,6 +7,8 @@ use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::IntoResponse;
 
+use crate::analysis::files::document as changed_files;
+use crate::analysis::run_document;
 use crate::analysis::why::why as explain;
 use crate::live::Run;
 use crate::model::TraceFile;
@@ -16,13 +18,13 @@ use crate::page::error::Answer;
 use crate::page::extract::RunParam;
 use crate::page::params::Params;
 use crate::page::run::handler::with_view;
-use crate::page::run::{json as document, json_files, json_raw};
+use crate::page::run::json_raw;
 
 /// `GET /api/runs/{key}`
 pub(crate) async fn run(State(state): State<AppState>, RunParam(run): RunParam) -> Answer {
     with_view(&state, &run, |view| {
         let manifest = view.lines.manifest().ok();
-        json(&document::run(
+        json(&run_document::run(
             view.summary,
             view.index,
             manifest.as_deref(),
@@ -52,7 +54,8 @@ pub(crate) async fn files(
     let (turn, lists) = (state.walk().await?, Arc::clone(&state.lists));
     with_view(&state, &run, move |view| {
         let _turn = turn;
-        json(&json_files::files(view, &lists.of(view), after, limit))
+        let of_run = (view.index, view.lines);
+        json(&changed_files(&lists.of(view), of_run, after, limit))
     })
     .await
 }

@@ -92,3 +92,44 @@ fn write_bytes<W: Write, L: AsRef<[u8]>>(out: &mut W, bytes: &Result<L, u64>) ->
         ),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn raw_keeps_every_byte() {
+        let lines = |lines: &[&'static [u8]]| {
+            Some(
+                lines
+                    .iter()
+                    .map(|line| Ok(Ok(*line)))
+                    .collect::<Vec<_>>()
+                    .into_iter(),
+            )
+        };
+        let mut out = Vec::new();
+        write_raw(
+            &mut out,
+            Some(Ok(b"{ }\n".to_vec())),
+            lines(&[b"{\"a\": \"\xc3\xa9\"}\r", b"\xff"]),
+            lines(&[]),
+        )
+        .unwrap();
+        assert_eq!(
+            String::from_utf8(out).unwrap(),
+            r#"{"manifest":"{ }\n","steps":["{\"a\": \"é\"}\r",{"base64":"/w=="}],"events":[]}"#
+        );
+        let mut out = Vec::new();
+        let long = || Some(std::iter::once(Ok(Err::<Vec<u8>, _>(9))));
+        write_raw(&mut out, Some(Err(7)), long(), long()).unwrap();
+        assert_eq!(
+            out,
+            br#"{"manifest":{"too_long":7},"steps":[{"too_long":9}],"events":[{"too_long":9}]}"#
+        );
+        let mut out = Vec::new();
+        let none = None::<std::iter::Empty<io::Result<Result<Vec<u8>, u64>>>>;
+        write_raw(&mut out, None, none.clone(), none).unwrap();
+        assert_eq!(out, br#"{"manifest":null,"steps":null,"events":null}"#);
+    }
+}

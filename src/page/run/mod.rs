@@ -8,11 +8,7 @@ pub(crate) mod events;
 pub(crate) mod files;
 pub(crate) mod handler;
 pub(crate) mod head;
-pub(crate) mod json;
-pub(crate) mod json_files;
 pub(crate) mod json_raw;
-#[cfg(test)]
-mod json_tests;
 pub(crate) mod lists;
 pub(crate) mod markdown;
 pub(crate) mod marks;

@@ -13,7 +13,7 @@ pub(super) const MAX_NAME: usize = 60;
 
 /// A named query with the columns to show. No columns means the default ones.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct View {
+pub(crate) struct View {
     pub(crate) name: String,
     pub(crate) query: String,
     pub(crate) columns: Vec<Shown>,
@@ -58,7 +58,7 @@ impl View {
 
 /// The views, and the file that they are in.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SavedViews {
+pub(crate) struct SavedViews {
     pub(crate) views: Arc<[View]>,
     /// The settings file, whether or not it exists.
     pub(crate) file: Arc<str>,

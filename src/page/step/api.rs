@@ -3,6 +3,7 @@
 use axum::extract::State;
 use axum::http::StatusCode;
 
+use crate::analysis::step_document as document;
 use crate::model::{MAX_LINE_BYTES, TraceFile};
 use crate::page::answer::json;
 use crate::page::app::AppState;
@@ -11,7 +12,6 @@ use crate::page::extract::{RunParam, StepParam};
 use crate::page::params::Params;
 use crate::page::part::href;
 use crate::page::run::handler::with_view;
-use crate::page::step::json as document;
 
 /// The default number of steps in a response.
 const DEFAULT_LIMIT: usize = 200;
@@ -27,7 +27,7 @@ pub(crate) async fn steps(
 ) -> Answer {
     let (limit, after) = (params.limit(DEFAULT_LIMIT)?, params.number("after")?);
     with_view(&state, &run, move |view| {
-        json(&document::step_heads(view.index, after, limit))
+        json(&document::steps(view.index, after, limit))
     })
     .await
 }

@@ -5,7 +5,6 @@
 
 pub(crate) mod api;
 pub(crate) mod fill;
-pub(crate) mod json;
 pub(crate) mod messages;
 pub(crate) mod stored_texts;
 

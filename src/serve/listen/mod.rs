@@ -22,7 +22,7 @@ use crate::{Error, Kind, Result};
 
 /// The address to listen on.
 #[derive(Debug, Clone)]
-pub struct Address {
+pub(crate) struct Address {
     /// A host name or an IP address.
     pub host: String,
     /// The port; 0 picks a free one.
@@ -39,7 +39,7 @@ const MAX_THREADS: usize = MAX_DOWNLOADS + 16;
 
 /// The facts that are known once the server accepts requests.
 #[derive(Debug)]
-pub struct Ready<'a> {
+pub(crate) struct Ready<'a> {
     /// The address that the server listens on.
     pub local: SocketAddr,
     /// The generated token, if none was given and other machines can reach the address.
@@ -54,7 +54,7 @@ pub struct Ready<'a> {
 ///
 /// # Errors
 /// Fails if the address can't be used, or if the system refuses a resource the server needs.
-pub fn serve(
+pub(crate) fn serve(
     library: Library,
     views: SavedViews,
     editor: Option<Editor>,
@@ -173,7 +173,7 @@ fn is_board(address: &Address) -> bool {
 }
 
 /// Resolves on Ctrl-C, and on SIGTERM where the platform has it.
-pub async fn asked_to_stop() {
+pub(crate) async fn asked_to_stop() {
     #[cfg(unix)]
     if let Ok(mut term) = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())
     {

@@ -250,6 +250,7 @@ pub(crate) struct Scale {
     /// The step between values in a range that doesn't specify a count.
     pub grain: f64,
     /// Whether a larger number stops more runs.
+    #[cfg_attr(not(test), allow(dead_code, reason = "only tests of the sweep ask"))]
     pub stricter_upwards: bool,
     /// Whether the number belongs to one critic.
     pub per_critic: bool,

@@ -1,7 +1,6 @@
 //! Defines the files of a run and reads them. Only regular files below the root are opened, even if
 //! their names change concurrently.
 
-#[cfg(feature = "board")]
 pub(super) mod known;
 
 use std::borrow::Borrow;
@@ -22,7 +21,6 @@ use super::recognise::{is_trace_file, origin, recognise};
 use super::several::{self, Holder, Member, Opened};
 use super::stamp::{Stamp, Stamps};
 use crate::format::{Numbering, Origin, Shape, Tool};
-#[cfg(feature = "board")]
 use crate::model::InFile;
 use crate::model::{Index, IssueKind, MAX_LINE_BYTES, Span, TraceFile};
 
@@ -53,7 +51,6 @@ struct Base {
 }
 
 /// The directory of the records in a copy of a run whose companion is in the directory above.
-#[cfg(feature = "board")]
 const RECORDS: &str = "records";
 
 impl RunDir {
@@ -198,7 +195,6 @@ impl RunDir {
     }
 
     /// Returns the same run in another directory, which is its own root.
-    #[cfg(feature = "board")]
     pub(super) fn at(&self, dir: &Path) -> Self {
         let root = fs::canonicalize(dir).unwrap_or_else(|_| dir.to_owned());
         match &self.base.single {
@@ -248,7 +244,6 @@ impl RunDir {
     }
 
     /// Returns the path for shared ownership.
-    #[cfg(feature = "board")]
     pub fn shared_path(&self) -> Arc<Path> {
         Arc::clone(&self.path)
     }
@@ -383,7 +378,6 @@ impl RunDir {
     }
 
     /// Returns whether the run's messages are files in this directory, away from its own file.
-    #[cfg(feature = "board")]
     pub(crate) fn has_messages_in(&self, dir: &Path) -> bool {
         let place = self.composed(TraceFile::Events);
         place.is_some_and(|place| place.has_messages_in(dir))
@@ -499,7 +493,6 @@ impl RunDir {
     ///
     /// # Errors
     /// Returns the I/O error.
-    #[cfg(feature = "board")]
     pub(super) fn record_files(&self) -> io::Result<Vec<OsString>> {
         let Some(numbering) = self.numbering() else {
             return Ok(Vec::new());
@@ -511,7 +504,6 @@ impl RunDir {
 
     /// Iterates over the names and contents of these record files. The content is empty if a file
     /// is longer than any record that is parsed.
-    #[cfg(feature = "board")]
     pub(super) fn each_record<'a>(
         &self,
         names: &'a [OsString],
@@ -574,7 +566,6 @@ impl RunDir {
 
     /// Returns whether the run is in the large file `file`, which changed and whose runs are being
     /// listed again.
-    #[cfg(feature = "board")]
     pub(crate) fn is_being_listed(&self, file: &Path) -> bool {
         let member = self.member.as_ref();
         member.is_some_and(|member| member.is_being_listed(file))
@@ -587,7 +578,6 @@ impl RunDir {
     }
 
     /// Returns the place of the run in its file, if it shares that with others.
-    #[cfg(feature = "board")]
     pub(crate) fn in_file(&self) -> Option<InFile> {
         self.member.as_ref()?.in_file()
     }

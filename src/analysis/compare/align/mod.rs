@@ -19,7 +19,7 @@ pub(super) mod tests;
 
 /// One row of the alignment. At least one side has a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct Pair {
+pub(crate) struct Pair {
     /// The step of run A, by ordinal.
     pub a: Option<usize>,
     /// The step of run B, by ordinal.
@@ -41,7 +41,7 @@ const WINDOW: usize = 1_000;
 /// If more than 4,000 steps remain after trimming equal ends, they are aligned window by window. A
 /// section of more than 1,000 steps that only one run has may then keep later equal steps from
 /// being aligned.
-pub fn align(a: &Index, b: &Index) -> Vec<Pair> {
+pub(crate) fn align(a: &Index, b: &Index) -> Vec<Pair> {
     let ((old_steps, old), (new_steps, new)) = (keys(a), keys(b));
     let ordinal = |steps: &[usize], place: Option<usize>| steps.get(place?).copied();
     let asked = |index: &Index, n: Option<usize>| Some(index.steps().get(n?)?.asked_hash);

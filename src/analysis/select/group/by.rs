@@ -16,7 +16,7 @@ use crate::analysis::summary::Summary;
 /// Something that runs can be grouped by. Every run belongs to exactly one group, so that the totals
 /// of all groups are those of all runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Grouping {
+pub(crate) struct Grouping {
     /// The name in addresses and commands.
     pub name: &'static str,
     /// The name used in sentences.
@@ -36,7 +36,7 @@ enum Of {
 }
 
 /// All of them, in the order of the menu.
-pub static GROUPINGS: [Grouping; 11] = [
+pub(crate) static GROUPINGS: [Grouping; 11] = [
     of("day", "day", Of::Day),
     of("week", "week", Of::Week),
     of("model", "model", Of::Column(MODEL)),
@@ -56,28 +56,28 @@ const fn of(name: &'static str, label: &'static str, of: Of) -> Grouping {
 
 impl Grouping {
     /// Returns the one with this name.
-    pub fn find(name: &str) -> Option<&'static Grouping> {
+    pub(crate) fn find(name: &str) -> Option<&'static Grouping> {
         GROUPINGS.iter().find(|grouping| grouping.name == name)
     }
 
     /// Returns all names.
-    pub fn names() -> String {
+    pub(crate) fn names() -> String {
         let names: Vec<&str> = GROUPINGS.iter().map(|grouping| grouping.name).collect();
         names.join(", ")
     }
 
     /// Returns whether a group is a run with all its descendants.
-    pub fn is_parent(&self) -> bool {
+    pub(crate) fn is_parent(&self) -> bool {
         self.of == Of::Column(PARENT)
     }
 
     /// Returns whether a group is a period of time.
-    pub fn is_period(&self) -> bool {
+    pub(crate) fn is_period(&self) -> bool {
         matches!(self.of, Of::Day | Of::Week)
     }
 
     /// Returns whether the run records what it's grouped by.
-    pub fn has(&self, run: &Summary) -> bool {
+    pub(crate) fn has(&self, run: &Summary) -> bool {
         match self.of {
             Of::Column(column) => column.is_recorded(run),
             Of::Status => true,
@@ -116,7 +116,7 @@ impl Grouping {
 
     /// Returns the terms of a query that select the runs of a group. `None` if no terms select just
     /// these.
-    pub fn terms(&self, name: &str) -> Option<String> {
+    pub(crate) fn terms(&self, name: &str) -> Option<String> {
         let is_value = |field: &Column| format!("{}={}", field.name, Needle::new(name));
         let terms = match self.of {
             Of::Column(field) if name.is_empty() => format!("{}:none", field.name),

@@ -19,7 +19,7 @@ const MAX_DEPTH: usize = 32;
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, JsonSchema)]
 #[serde(bound = "T: AsRef<Summary>")]
 #[schemars(rename = "Member", bound = "T: AsRef<Summary>")]
-pub struct Member<'a, T> {
+pub(crate) struct Member<'a, T> {
     pub(crate) depth: usize,
     #[serde(flatten, serialize_with = "super::document::row")]
     #[schemars(with = "RunRow<'a>")]

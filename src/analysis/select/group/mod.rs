@@ -28,16 +28,16 @@ mod sum;
 #[cfg(test)]
 mod tests;
 
-pub use by::{GROUPINGS, Grouping};
+pub(crate) use by::{GROUPINGS, Grouping};
 use document::Total;
 use family::Family;
-pub use family::Member;
+pub(crate) use family::Member;
 pub(crate) use sum::Amount;
-pub use sum::Sum;
+pub(crate) use sum::Sum;
 
 /// One window of groups.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Groups<'a, T> {
+pub(crate) struct Groups<'a, T> {
     /// The number of runs.
     pub total: usize,
     /// The number of matching runs.
@@ -58,7 +58,7 @@ pub struct Groups<'a, T> {
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 #[serde(bound = "T: AsRef<Summary>")]
 #[schemars(rename = "GroupRow", bound = "T: AsRef<Summary>")]
-pub struct Group<'a, T> {
+pub(crate) struct Group<'a, T> {
     /// The value that they have in common.
     // Empty if they don't record one.
     #[serde(serialize_with = "document::name")]
@@ -104,7 +104,7 @@ pub struct Group<'a, T> {
 
 /// Selects a window of groups, and how many runs of each to return.
 #[derive(Debug, Clone, Copy)]
-pub struct Window<'a> {
+pub(crate) struct Window<'a> {
     /// The maximum number of groups.
     pub limit: usize,
     /// The cursor after which the window starts.
@@ -115,7 +115,7 @@ pub struct Window<'a> {
 
 impl<'a, T> Groups<'a, T> {
     /// Returns the runs shown as a flat list.
-    pub fn selection(&self) -> Selection<'a, T> {
+    pub(crate) fn selection(&self) -> Selection<'a, T> {
         Selection {
             total: self.total,
             matched: self.matched,
@@ -133,7 +133,7 @@ impl<'a, T> Groups<'a, T> {
 
 /// Groups the runs that match `query`. Groups are sorted by `sort`: by their sums if its column adds
 /// up, periods by their time if it's one, otherwise by their first run.
-pub fn groups<'a, T: AsRef<Summary>>(
+pub(crate) fn groups<'a, T: AsRef<Summary>>(
     all: &'a [T],
     query: &Query,
     by: &Grouping,
@@ -325,7 +325,7 @@ impl<'a, T> Group<'a, T> {
     }
 
     /// Describes runs that are stored several times: `+2 duplicates`. They aren't counted.
-    pub fn copies_in_words(&self) -> String {
+    pub(crate) fn copies_in_words(&self) -> String {
         match self.copies {
             1 => "+1 duplicate".to_owned(),
             copies => format!("+{copies} duplicates"),
@@ -334,7 +334,7 @@ impl<'a, T> Group<'a, T> {
 
     /// Describes runs that begin with steps of another run: `1 run begins with steps counted in
     /// another run`.
-    pub fn branches_in_words(&self) -> String {
+    pub(crate) fn branches_in_words(&self) -> String {
         match self.branches {
             1 => "1 run begins with steps counted in another run".to_owned(),
             runs => format!("{runs} runs begin with steps counted in other runs"),
@@ -342,7 +342,7 @@ impl<'a, T> Group<'a, T> {
     }
 
     /// Returns the sum of its runs in a column.
-    pub fn sum(&self, column: &Column) -> Option<&Sum> {
+    pub(crate) fn sum(&self, column: &Column) -> Option<&Sum> {
         self.sums
             .iter()
             .find(|(of, _)| *of == column)

@@ -6,7 +6,7 @@ use crate::analysis::summary::{Cost, Summary};
 
 /// A sum over runs.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct Sum {
+pub(crate) struct Sum {
     /// The sum of the known values.
     pub amount: f64,
     /// The number of runs with a known value.
@@ -19,7 +19,7 @@ pub struct Sum {
 
 /// The value of one run in a column that can be added up.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Amount {
+pub(crate) struct Amount {
     /// The number.
     pub number: f64,
     /// Whether the true number may be higher.
@@ -30,7 +30,7 @@ pub struct Amount {
 
 impl Amount {
     /// Returns the value of `run`, if it's a known number. Of a divided cost, it's the run's share.
-    pub fn of(column: &Column, run: &Summary, shares: &CostShares<'_>) -> Option<Self> {
+    pub(crate) fn of(column: &Column, run: &Summary, shares: &CostShares<'_>) -> Option<Self> {
         let share = shares.share(run).filter(|_| *column == *COST);
         if let Some(number) = share {
             return Some(Self {
@@ -62,7 +62,7 @@ impl Sum {
     }
 
     /// Adds the value of one run.
-    pub fn include(&mut self, amount: Amount) {
+    pub(crate) fn include(&mut self, amount: Amount) {
         self.amount += amount.number;
         self.known += 1;
         self.lower_bounds += usize::from(amount.is_lower_bound);
@@ -70,12 +70,12 @@ impl Sum {
     }
 
     /// Returns how many values are exact rather than lower bounds.
-    pub fn counted(&self) -> usize {
+    pub(crate) fn counted(&self) -> usize {
         self.known - self.lower_bounds
     }
 
     /// Returns the sum as a value of its column, or `None` if no run has a value.
-    pub fn value(&self, column: &Column) -> Option<Value<'static>> {
+    pub(crate) fn value(&self, column: &Column) -> Option<Value<'static>> {
         match column.kind {
             _ if self.known == 0 => None,
             Kind::Count(_) => Some(Value::Count(self.amount as i64)),

@@ -53,7 +53,7 @@ const NOT_BY_RULE: &str = "not ended by a rule";
 
 /// Formats "8 rules: 1 fired, 5 not fired, 2 off" for the heading of the table. Counts only rules,
 /// and says if something else ended the run, such as an error.
-pub fn tally(rules: &[RuleStatus]) -> String {
+pub(crate) fn tally(rules: &[RuleStatus]) -> String {
     let is_end = |rule: &RuleStatus| rule.is_outcome && rule.stands == ENDED;
     let listed = || rules.iter().filter(|rule| !rule.is_outcome);
     match (rules.iter().any(is_end), listed().count()) {
@@ -74,7 +74,7 @@ fn tally_of<'a>(rules: &(impl Iterator<Item = &'a RuleStatus> + Clone)) -> Strin
 }
 
 /// Formats "1 fired, 6 not fired, 1 off, 2 unknown".
-pub fn results(rules: &[RuleStatus]) -> String {
+pub(crate) fn results(rules: &[RuleStatus]) -> String {
     counts(&rules.iter().filter(|rule| !rule.is_outcome))
 }
 

@@ -10,7 +10,6 @@ fn store(change: impl FnOnce(&mut MirrorStatus, Instant)) -> ListContext {
     let read_at = Instant::now() + Duration::from_secs(3_600);
     let mut status = MirrorStatus {
         address: "s3://team/runs".to_owned(),
-        host: "127.0.0.1:9000".to_owned(),
         as_of: None,
         listed: None,
         listing: Some(2_000),

@@ -1,19 +1,14 @@
-use std::io;
-
+use serde::Serialize;
 use serde_json::{Value, json};
 
+use super::{event, events_of, step, steps as step_heads, summary as step_head};
 use crate::analysis::columns::RunRow;
 use crate::analysis::life::ExternalFacts;
+use crate::analysis::run_document::run;
 use crate::analysis::scores::recorded_scores;
 use crate::analysis::summary::summary;
-use crate::model::{Delta, ManifestState, Names, RunKey, Span, StepHead as Head};
-use serde::Serialize;
-
-use crate::model::Index;
 use crate::model::json_line::Line;
-use crate::page::run::json::run;
-use crate::page::run::json_raw::write_raw;
-use crate::page::step::json::{event, events_of, step, step_head, step_heads};
+use crate::model::{Delta, Index, ManifestState, Names, RunKey, Span, StepHead as Head};
 
 const STEPS: [&str; 4] = [
     r#"{"step_id": 0, "decision": {"mode": "act", "actions": [{"name": "ls"}, {"name": "cat"}]}, "critic_outputs": [{"name": "V", "action": "retry", "score": 0.25, "reason": "again"}, 7, {"score": "high"}]}"#,
@@ -238,42 +233,6 @@ fn scores_keep_reasons_and_odd_values() {
     assert_eq!(scores, expected);
     let without_lines = json(&recorded_scores(&index(), |_| None));
     assert_eq!(without_lines["critics"][0]["points"][0]["score"], 0.25);
-}
-
-#[test]
-fn raw_keeps_every_byte() {
-    let lines = |lines: &[&'static [u8]]| {
-        Some(
-            lines
-                .iter()
-                .map(|line| Ok(Ok(*line)))
-                .collect::<Vec<_>>()
-                .into_iter(),
-        )
-    };
-    let mut out = Vec::new();
-    write_raw(
-        &mut out,
-        Some(Ok(b"{ }\n".to_vec())),
-        lines(&[b"{\"a\": \"\xc3\xa9\"}\r", b"\xff"]),
-        lines(&[]),
-    )
-    .unwrap();
-    assert_eq!(
-        String::from_utf8(out).unwrap(),
-        r#"{"manifest":"{ }\n","steps":["{\"a\": \"é\"}\r",{"base64":"/w=="}],"events":[]}"#
-    );
-    let mut out = Vec::new();
-    let long = || Some(std::iter::once(Ok(Err::<Vec<u8>, _>(9))));
-    write_raw(&mut out, Some(Err(7)), long(), long()).unwrap();
-    assert_eq!(
-        out,
-        br#"{"manifest":{"too_long":7},"steps":[{"too_long":9}],"events":[{"too_long":9}]}"#
-    );
-    let mut out = Vec::new();
-    let none = None::<std::iter::Empty<io::Result<Result<Vec<u8>, u64>>>>;
-    write_raw(&mut out, None, none.clone(), none).unwrap();
-    assert_eq!(out, br#"{"manifest":null,"steps":null,"events":null}"#);
 }
 
 #[test]

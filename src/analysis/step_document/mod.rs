@@ -1,19 +1,22 @@
 //! Defines the JSON documents of steps and events: heads from the index, and lines as recorded.
 
+#[cfg(test)]
+mod tests;
+
 use std::ops::Range;
 
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::model::time::utc;
-
-use crate::analysis::timing::{began, took};
+use super::timing::{began, took};
 use crate::model::json_line::Line;
+use crate::model::time::utc;
 use crate::model::{self, CallEnd, CriticAction, EventHead, Index, Symbol};
 
 /// The summary of a step in lists.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
-pub(crate) struct StepHead {
+#[schemars(rename = "StepHead")]
+pub(crate) struct StepSummary {
     pub n: usize,
     pub step_id: Option<i64>,
     pub agent_id: Option<String>,
@@ -103,18 +106,18 @@ pub(crate) struct Steps {
     /// The number of steps. An unreadable line counts as a step. Consecutive skipped lines count as
     /// one.
     pub total: usize,
-    pub steps: Vec<StepHead>,
+    pub steps: Vec<StepSummary>,
     /// The value of `after` for the next window.
     pub next: Option<usize>,
 }
 
 /// Returns up to `limit` steps after the ordinal `after`, or from the first step. Returns at least
 /// one if there are more.
-pub(crate) fn step_heads(index: &Index, after: Option<usize>, limit: usize) -> Steps {
+pub(crate) fn steps(index: &Index, after: Option<usize>, limit: usize) -> Steps {
     let total = index.steps().len();
     let start = after.map_or(0, |after| after.saturating_add(1)).min(total);
     let end = start.saturating_add(limit.max(1)).min(total);
-    let steps = (start..end).filter_map(|n| step_head(index, n)).collect();
+    let steps = (start..end).filter_map(|n| summary(index, n)).collect();
     Steps {
         total,
         steps,
@@ -122,7 +125,7 @@ pub(crate) fn step_heads(index: &Index, after: Option<usize>, limit: usize) -> S
     }
 }
 
-pub(crate) fn step_head(index: &Index, n: usize) -> Option<StepHead> {
+pub(crate) fn summary(index: &Index, n: usize) -> Option<StepSummary> {
     let step = index.steps().get(n)?;
     let group = index.round_of(n);
     let names = |list: &[Symbol]| {
@@ -145,7 +148,7 @@ pub(crate) fn step_head(index: &Index, n: usize) -> Option<StepHead> {
         let failed = step.failed_call.as_deref()?;
         text(failed).map(str::to_owned)
     };
-    Some(StepHead {
+    Some(StepSummary {
         n,
         step_id: step.step_id,
         agent_id: recorded(index.name(step.agent)),
@@ -195,7 +198,7 @@ pub(crate) fn events_of(index: &Index, n: usize) -> Range<usize> {
 /// they differ from the files.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Step<'a> {
-    head: StepHead,
+    head: StepSummary,
     step: Line<'a>,
     events: Vec<Line<'a>>,
     /// Whether the line or an event is repaired.
@@ -231,7 +234,7 @@ pub(crate) fn step<'a>(
     line: &'a [u8],
     events: &'a [Vec<u8>],
 ) -> Option<Step<'a>> {
-    let head = step_head(index, n)?;
+    let head = summary(index, n)?;
     let step = Line::of(line);
     let events: Vec<_> = events.iter().map(|line| Line::of(line)).collect();
     let repaired: Vec<_> = events

@@ -1,10 +1,10 @@
-//! Provides the JSON of the files that a run tried to change.
+//! Defines the JSON document of the files that a run tried to change.
 
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::analysis::files::{self, File, Net, Work};
-use crate::page::run_view::RunView;
+use super::{File, Files, Net, Work};
+use crate::model::{Index, Lines};
 
 /// Lines of net changes in one response, at most.
 const MAX_LINES: usize = 10_000;
@@ -24,7 +24,8 @@ pub(crate) struct FileWithNet<'a> {
 
 /// A page of the files that tool calls tried to change.
 #[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct Files<'a> {
+#[schemars(rename = "Files")]
+pub(crate) struct ChangedFiles<'a> {
     /// The number of files.
     total: usize,
     /// The number of edits in all files.
@@ -45,19 +46,19 @@ pub(crate) struct Files<'a> {
 }
 
 /// Returns the files after index `after`, or from the first: at most `limit`, at least one.
-pub(crate) fn files<'a>(
-    view: &RunView<'_>,
-    all: &'a files::Files,
+pub(crate) fn document<'a>(
+    all: &'a Files,
+    (index, lines_of): (&Index, &dyn Lines),
     after: Option<usize>,
     limit: usize,
-) -> Files<'a> {
+) -> ChangedFiles<'a> {
     let total = all.files.len();
     let start = after.map_or(0, |after| after.saturating_add(1)).min(total);
     let end = start.saturating_add(limit.max(1)).min(total);
     let (work, mut lines, mut bytes) = (&mut Work::default(), MAX_LINES, MAX_BYTES);
     let shown = all.files.get(start..end).unwrap_or_default().iter();
     let shown = shown.map(|file| {
-        let net = all.net(file, view.index, view.lines, work);
+        let net = all.net(file, index, lines_of, work);
         let own = || net.hunks.iter().flat_map(|hunk| &hunk.lines);
         let left = lines.checked_sub(own().count());
         let room = bytes.checked_sub(own().map(|line| line.text.len()).sum());
@@ -70,7 +71,7 @@ pub(crate) fn files<'a>(
             net: is_shown.then_some(net),
         }
     });
-    Files {
+    ChangedFiles {
         files: shown.collect(),
         total,
         edits: all.edits,

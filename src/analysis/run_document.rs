@@ -1,4 +1,4 @@
-//! Provides the JSON of a run: its row, its manifest, the issues of its files, and the runs inside
+//! Defines the JSON document of a run: its row, its manifest, the issues of its files, and the runs inside
 //! its directory.
 
 use std::collections::HashMap;
@@ -6,15 +6,15 @@ use std::collections::HashMap;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::analysis::columns::RunRow;
-use crate::analysis::copies::CopyDifferences;
-use crate::analysis::health::{self, FileIssue};
-use crate::analysis::summary::Summary;
+use super::columns::RunRow;
+use super::copies::CopyDifferences;
+use super::health::{self, FileIssue};
+use super::step_document::segment_of;
+use super::summary::Summary;
 use crate::format::uncut;
 use crate::model::json_line::Line;
 use crate::model::time::utc;
 use crate::model::{Index, Manifest};
-use crate::page::step::json::segment_of;
 
 /// A run, with more fields than in lists.
 #[derive(Debug, Serialize, JsonSchema)]
