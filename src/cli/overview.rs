@@ -174,16 +174,25 @@ fn write_text(overview: &Overview, look: &Look, out: &mut dyn Write) -> io::Resu
         vec![
             name(&tool.name),
             count(tool.runs as u64),
-            share(tool.runs, overview),
+            count(tool.calls),
+            match tool.calls_judged {
+                0 => MISSING.to_owned(),
+                _ => count(tool.calls_failed),
+            },
+            format::percent(tool.calls_failed, tool.calls_judged),
             percentile_words(tool.p50_ms),
             percentile_words(tool.p95_ms),
+            tool.total_ms.map_or(MISSING.to_owned(), format::millis),
+            overview.tool_share(tool),
         ]
     });
     table(
         "Tool",
-        &["Runs", "Share", "Call p50", "p95"],
+        &[
+            "Runs", "Calls", "Failed", "Rate", "p50", "p95", "Total", "Share",
+        ],
         &tools.collect::<Vec<_>>(),
-        &[1, 2, 3, 4],
+        &[1, 2, 3, 4, 5, 6, 7, 8],
         look,
         out,
     )?;

@@ -125,6 +125,11 @@ impl Place {
         source.map_or_else(|| tool(word), |source| Self { source, tool: None })
     }
 
+    /// Returns the place that is a tool.
+    pub fn of_tool(name: &str) -> Self {
+        Self::of(&format!("{}{name}", Self::TOOL))
+    }
+
     /// Returns the word for addresses.
     pub fn word(&self) -> String {
         match &self.tool {

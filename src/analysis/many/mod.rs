@@ -106,8 +106,11 @@ pub struct Overview {
     pub hours: Vec<Vec<usize>>,
     /// The stop reasons, the most frequent ones of each result first.
     pub stop_reasons: Ranked<StopReason>,
-    /// The tools that runs called.
+    /// The tools that runs called, those whose calls took longest first.
     pub tools: Ranked<ToolRow>,
+    /// How long the calls of all tools took together, in milliseconds, as far as known, in runs that
+    /// are over.
+    pub tool_ms: Option<f64>,
     /// The tool calls of all runs that record them.
     pub tool_calls: Option<u64>,
     /// The failed ones among the tool calls of runs that record which failed.
@@ -320,7 +323,7 @@ pub struct StopReason {
 }
 
 /// A tool.
-#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
 pub struct ToolRow {
     /// Its name.
     pub name: String,
@@ -328,6 +331,14 @@ pub struct ToolRow {
     pub runs: usize,
     /// These runs by result.
     pub results: BTreeMap<RunResult, usize>,
+    /// The number of its calls.
+    pub calls: u64,
+    /// The number of its calls of which the trace records whether they failed.
+    pub calls_judged: u64,
+    /// The number of its failed calls.
+    pub calls_failed: u64,
+    /// How long its calls took together, in milliseconds, as far as known, in runs that are over.
+    pub total_ms: Option<f64>,
     /// The number of its calls with a known duration, in runs that are over.
     pub calls_timed: u64,
     /// The duration in milliseconds that half of these calls didn't exceed, within 5%. Null for
@@ -466,7 +477,7 @@ pub fn overview<'a>(runs: impl IntoIterator<Item = &'a Summary>, asked: &Asked<'
     overview.tasks = tasks::rows(&tasks_now, asked.limit);
     overview.hours = report.hours();
     overview.stop_reasons = report.stop_reasons();
-    overview.tools = report.tools();
+    (overview.tools, overview.tool_ms) = report.tools();
     (overview.tool_calls, overview.tool_errors) = (
         report.sum(|run| run.tool_calls),
         report.sum(|run| run.tool_errors),
@@ -798,35 +809,43 @@ impl<'a> Report<'a> {
         Ranked { rows, left_out }
     }
 
-    fn tools(&self) -> Ranked<ToolRow> {
-        let mut found: HashMap<&str, (usize, BTreeMap<RunResult, usize>)> = HashMap::new();
+    /// Returns the tools, those whose calls took longest first, and how long all calls took.
+    fn tools(&self) -> (Ranked<ToolRow>, Option<f64>) {
+        let mut found: HashMap<&str, ToolRow> = HashMap::new();
         let mut durations = Durations::default();
         for run in &self.runs {
             let result = run.result();
             durations.add(&run.call_times, &run.tools);
-            for tool in &run.tools {
-                let (runs, results) = found.entry(tool).or_default();
-                *runs += 1;
+            for (tool, sum) in run.tools.iter().zip(&run.tool_sums) {
+                let row = found.entry(tool).or_default();
+                row.runs += 1;
                 if let Some(result) = result {
-                    *results.entry(result).or_default() += 1;
+                    *row.results.entry(result).or_default() += 1;
+                }
+                row.calls += u64::from(sum.calls);
+                row.calls_judged += u64::from(sum.judged);
+                row.calls_failed += u64::from(sum.failed);
+                if sum.ms > 0.0 {
+                    *row.total_ms.get_or_insert_default() += f64::from(sum.ms);
                 }
             }
         }
-        let mut names: Vec<_> = found.into_iter().collect();
-        names.sort_by_key(|(name, (runs, _))| (Reverse(*runs), *name));
-        let Ranked { rows, left_out } = Ranked::new(names, self.limit);
-        let rows = rows
-            .into_iter()
-            .map(|(name, (runs, results))| ToolRow {
-                name: name.to_owned(),
-                runs,
-                results,
-                calls_timed: durations.calls(name),
-                p50_ms: durations.percentile(name, 50),
-                p95_ms: durations.percentile(name, 95),
-            })
-            .collect();
-        Ranked { rows, left_out }
+        let mut rows: Vec<(&str, ToolRow)> = found.into_iter().collect();
+        let ms = |row: &ToolRow| row.total_ms.unwrap_or_default();
+        rows.sort_by(|(a, row), (b, other)| {
+            (ms(other).total_cmp(&ms(row)))
+                .then_with(|| other.calls.cmp(&row.calls))
+                .then_with(|| a.cmp(b))
+        });
+        let all_ms = rows.iter().map(|(_, row)| ms(row)).sum();
+        let tools = Ranked::new(rows, self.limit).map(|(name, row)| ToolRow {
+            name: name.to_owned(),
+            calls_timed: durations.calls(name),
+            p50_ms: durations.percentile(name, 50),
+            p95_ms: durations.percentile(name, 95),
+            ..row
+        });
+        (tools, Some(all_ms).filter(|ms| *ms > 0.0))
     }
 
     /// Returns the projects of both periods.

@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use super::*;
-use crate::analysis::call_times::CallTimes;
+use crate::analysis::call_times::{CallTimes, ToolSum};
 use crate::analysis::copies::Relation;
 use crate::analysis::query::{Clock, Needle, Query, Sort};
 use crate::analysis::select::sample::run;
@@ -498,6 +498,7 @@ fn names_are_bounded_and_lists_say_what_they_leave_out() {
     for (n, run) in runs.iter_mut().enumerate() {
         run.task = Some(format!("\n\n  {}{}", "long ".repeat(500), n / 2).into());
         run.tools = vec![format!("tool {n}")].into();
+        run.tool_sums = vec![ToolSum::default()].into();
     }
     let asked = Asked {
         days: Days::default(),
@@ -573,6 +574,7 @@ fn a_tool_has_percentiles_of_its_calls_over_all_runs_from_20_calls_on() {
             0 => vec!["Read".to_owned(), "Bash".to_owned()].into(),
             _ => vec!["Bash".to_owned()].into(),
         };
+        run.tool_sums = vec![ToolSum::default(); run.tools.len()].into();
         run.call_times = CallTimes::of_one_tool(match n {
             0 => vec![3.0; 4],
             4 => vec![90_000.0; 5],
@@ -609,6 +611,56 @@ fn a_tool_has_percentiles_of_its_calls_over_all_runs_from_20_calls_on() {
     }
     .into();
     assert!(tools(&runs)[0].p50_ms.is_none());
+}
+
+#[test]
+fn tools_have_their_calls_failures_and_total_time_those_that_took_longest_first() {
+    let sum = |calls, judged, failed, ms| ToolSum {
+        calls,
+        judged,
+        failed,
+        ms,
+    };
+    let mut runs: Vec<Summary> = (0..3)
+        .map(|n| started(&format!("r{n}"), "2026-10-31T10:00:00Z"))
+        .collect();
+    let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+    runs[0].tools = names(&["Read", "Bash"]);
+    runs[0].tool_sums = vec![sum(9, 9, 0, 300.0), sum(4, 3, 2, 2_000.0)].into();
+    runs[1].tools = names(&["Bash", "Ask"]);
+    runs[1].tool_sums = vec![sum(2, 1, 0, 700.0), sum(5, 0, 0, 0.0)].into();
+    runs[2].tools = names(&["Bash"]);
+    runs[2].tool_sums = vec![sum(50, 50, 50, 9_000.0)].into();
+    runs[2].relation = Relation {
+        duplicate_of: Some(RunKey::new("r0")),
+        ..Relation::default()
+    }
+    .into();
+    let report = of(
+        &runs,
+        Days::default(),
+        "2026-10-31T12:00:00Z",
+        &TimeZone::UTC,
+    );
+    let rows: Vec<_> = report.tools.rows.iter().collect();
+    let numbers: Vec<_> = rows
+        .iter()
+        .map(|row| {
+            let calls = (row.calls, row.calls_judged, row.calls_failed);
+            (&*row.name, row.runs, calls, row.total_ms)
+        })
+        .collect();
+    assert_eq!(
+        numbers,
+        [
+            ("Bash", 2, (6, 4, 2), Some(2_700.0)),
+            ("Read", 1, (9, 9, 0), Some(300.0)),
+            ("Ask", 1, (5, 0, 0), None),
+        ]
+    );
+    assert_eq!(report.tool_ms, Some(3_000.0));
+    let shares: Vec<_> = rows.iter().map(|row| report.tool_share(row)).collect();
+    assert_eq!(shares, ["90%", "10%", "–"]);
 }
 
 #[test]

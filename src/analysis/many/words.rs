@@ -2,7 +2,7 @@
 
 use jiff::civil::Date;
 
-use super::{Finding, Measure, Overview, TROUBLE, Totals, amounts, counts, relative};
+use super::{Finding, Measure, Overview, TROUBLE, ToolRow, Totals, amounts, counts, relative};
 use crate::analysis::format::{self, MISSING, count, counted};
 use crate::analysis::run_result::RunResult;
 
@@ -301,6 +301,15 @@ impl Overview {
         });
         all.max_by_key(|(day, hour, runs)| (*runs, std::cmp::Reverse((*day, *hour))))
             .filter(|(.., runs)| *runs > 0)
+    }
+
+    /// Returns the part of all call time that a tool's calls took: `79%`.
+    pub fn tool_share(&self, row: &ToolRow) -> String {
+        let whole = |ms: f64| ms.round() as u64;
+        match row.total_ms.zip(self.tool_ms) {
+            Some((ms, all)) => format::percent(whole(ms), whole(all)),
+            None => MISSING.to_owned(),
+        }
     }
 
     /// States what the numbers don't count, and what changes compare with.

@@ -9,6 +9,7 @@ use axum::response::IntoResponse as _;
 use jiff::civil::Date;
 
 use crate::analysis::columns::Column as Field;
+use crate::analysis::failures::Place;
 use crate::analysis::format::{self, MISSING, count, counted};
 use crate::analysis::many::{
     self, Asked, Bar, Fact, Finding, MIN_CHARTED, ModelRow, Overview, ProjectRow, RepeatedTask,
@@ -32,7 +33,7 @@ use crate::page::usage::{PERIODS, days, period, today};
 
 mod charts;
 
-use charts::{Column, Hours, Mix, Part, RunsChart, SMALL, Small, SmallBars, Tick, WEEKDAYS};
+use charts::{Column, Hours, Mix, Part, Range, RunsChart, SMALL, Small, SmallBars, Tick, WEEKDAYS};
 
 /// Rows of a list on the page.
 const ROWS: usize = 12;
@@ -216,10 +217,16 @@ struct ToolView {
     name: text::Line,
     href: String,
     runs: String,
-    share: String,
-    mix: Mix,
+    calls: String,
+    failed: Cell,
+    rate: String,
+    /// The width of the bar of the rate in percent.
+    rate_width: Option<String>,
     p50: String,
     p95: String,
+    range: Option<Range>,
+    total: String,
+    share: String,
 }
 
 /// A row of the projects.
@@ -439,13 +446,17 @@ impl View {
 
     /// Returns the address of the runs of the period that these terms select.
     fn link(&self, terms: &str) -> String {
+        self.runs(&[&self.days_term(), terms])
+    }
+
+    /// Returns the term for the days of the period. Empty for all time.
+    fn days_term(&self) -> String {
         let days = self.overview.days;
         let word = |day: Option<Date>| day.map(|day| day.to_string()).unwrap_or_default();
-        let period = match days == Days::default() {
+        match days == Days::default() {
             true => String::new(),
             false => format!("started:{}..{}", word(days.since), word(days.until)),
-        };
-        self.runs(&[&period, terms])
+        }
     }
 
     /// Returns the address of the runs of the page's filter that all these terms select.
@@ -935,17 +946,47 @@ impl View {
     }
 
     fn tool(&self, row: &ToolRow) -> ToolView {
+        /// The rate at which its bar is full. Most tools fail less often.
+        const FULL: f64 = 0.2;
         let terms = equal("tool", &row.name);
-        let with = |more: &str| self.link(&format!("{terms} {more}"));
+        let is_judged = row.calls_judged > 0;
+        let rate = row.calls_failed as f64 / row.calls_judged.max(1) as f64;
+        let percentiles = row.p50_ms.zip(row.p95_ms);
         ToolView {
             name: row.name.as_str().into(),
             href: self.link(&terms),
-            runs: count(row.runs as u64),
-            share: format::percent(row.runs as u64, self.overview.totals.runs as u64),
-            mix: Mix::new(self.parts(&row.results, row.runs, with)),
+            runs: counted(row.runs, "run"),
+            calls: count(row.calls),
+            failed: Cell {
+                words: match is_judged {
+                    true => count(row.calls_failed),
+                    false => MISSING.to_owned(),
+                },
+                href: match row.calls_failed {
+                    0 => String::new(),
+                    _ => self.failures_at(&Place::of_tool(&row.name)),
+                },
+            },
+            rate: format::percent(row.calls_failed, row.calls_judged),
+            rate_width: is_judged.then(|| format!("{:.0}", (rate / FULL).min(1.0) * 100.0)),
             p50: many::percentile_words(row.p50_ms),
             p95: many::percentile_words(row.p95_ms),
+            range: percentiles.map(|(p50, p95)| Range::new(p50, p95)),
+            total: row.total_ms.map_or(MISSING.to_owned(), format::millis),
+            share: self.overview.tool_share(row),
         }
+    }
+
+    /// Returns the address of the failures of the period that happened there.
+    fn failures_at(&self, place: &Place) -> String {
+        let terms = [self.query.trim().to_owned(), self.days_term()];
+        let terms: Vec<&str> = terms.iter().map(String::as_str).collect();
+        href::failures(terms.join(" ").trim(), "", &place.word(), "")
+    }
+
+    /// Returns whether the duration of any call is known.
+    fn has_call_times(&self) -> bool {
+        self.overview.tool_ms.is_some()
     }
 
     /// Words the calls of all tools: `8,384 calls, 980 failed (12%)`.
