@@ -47,6 +47,7 @@ pub(crate) mod stated;
 pub mod summary;
 pub mod sweep;
 pub mod table;
+mod task_text;
 pub mod timing;
 pub mod turns;
 pub mod usage;
