@@ -38,6 +38,8 @@ pub(crate) struct Shell {
     pub ended: bool,
     /// The item of the main navigation that this page belongs to.
     pub place: NavItem,
+    /// The number of runs on the board.
+    pub runs: usize,
 }
 
 impl Shell {
@@ -45,6 +47,15 @@ impl Shell {
     /// name.
     pub(crate) fn heading(&self) -> crate::page::part::text::Line {
         self.title.as_str().into()
+    }
+
+    /// Returns the links of the bar. With few runs, the table says more than their overview.
+    pub(crate) fn nav(&self) -> Vec<&'static NavLink> {
+        let mut links: Vec<&NavLink> = NAV.iter().collect();
+        if self.runs <= FEW {
+            links.sort_by_key(|link| link.place != NavItem::Runs);
+        }
+        links
     }
 }
 
@@ -113,17 +124,19 @@ const fn link(
 /// The links of the bar, in order. The list of shortcuts and the jump box read these tables too.
 #[rustfmt::skip]
 pub(crate) const NAV: &[NavLink] = &[
-    link(NavItem::Runs, "Runs", "the run table", "/", "r"),
     link(NavItem::Overview, "Overview", "what changed, and totals", href::OVERVIEW, "o"),
+    link(NavItem::Runs, "Runs", "the run table", "/", "r"),
+    link(NavItem::Failures, "Failures", "what fails again and again", href::FAILURES, "l"),
     link(NavItem::Usage, "Usage", "tokens and cost", "/usage", "u"),
     link(NavItem::Compare, "Compare", "two runs or more", href::COMPARE, "c"),
+    link(NavItem::Experiments, "Experiments", "two sets of runs", "/experiments", "x"),
 ];
+/// With no more runs than these, the run table comes before the overview.
+const FEW: usize = 20;
 
 /// The links of the menu *More*.
 #[rustfmt::skip]
 pub(crate) const MORE: &[NavLink] = &[
-    link(NavItem::Failures, "Failures", "what fails again and again", href::FAILURES, "l"),
-    link(NavItem::Experiments, "Experiments", "two sets of runs", "/experiments", "x"),
     link(NavItem::Scores, "Scores", "of several runs", "/scores", "s"),
     link(NavItem::WhatIf, "What-if", "other stop rules on all runs", "/whatif", "w"),
     link(NavItem::Edits, "Recent edits", "files that agents changed", href::EDITS, "e"),
