@@ -7,7 +7,8 @@ use super::command::{Between, Done, cut, query, write_json};
 use super::config::Settings;
 use super::look::{Ink, Look};
 use super::roots::Roots;
-use crate::analysis::format::{self, MISSING, count, visible_line};
+use crate::analysis::failures::FirstSeen;
+use crate::analysis::format::{self, MISSING, count, date, visible_line};
 use crate::analysis::many::{
     Asked, Overview, amounts, cost_words, counts, last_part, overview, percentile_words,
 };
@@ -19,13 +20,15 @@ use crate::analysis::usage::Days;
 const ROWS: usize = 10;
 /// Rows of a list of the JSON.
 const JSON_ROWS: usize = 100;
+/// The most characters of a message in a sentence.
+const MAX_MESSAGE: usize = 100;
 /// The most characters of a name.
 const MAX_NAME: usize = 40;
 
 /// Print what changed, and totals by model, task, stop reason, tool and project
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "The first line is the clearest change of a repeated task, if chance alone would hardly show it, else a large change of the cost, else the totals. Changes compare with as many days before, up to the same time of day."
+    after_help = "The first line is the clearest change of a repeated task, if chance alone would hardly show it, else a new failure that ended several runs, else a large change of the cost, else the totals. Changes compare with as many days before, up to the same time of day."
 )]
 pub(super) struct Args {
     #[command(flatten)]
@@ -75,6 +78,11 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
 fn write_text(overview: &Overview, look: &Look, out: &mut dyn Write) -> io::Result<()> {
     let answer = visible_line(&overview.answer);
     writeln!(out, "{}", look.paint(Ink::Heading, &answer))?;
+    if let Some((before, failure, after)) = overview.new_failures() {
+        let message = failure.plain();
+        let message = visible_line(&message);
+        writeln!(out, "{before}{}{after}", cut(&message, MAX_MESSAGE))?;
+    }
     for sentence in overview.details() {
         writeln!(out, "{}", visible_line(&sentence))?;
     }
@@ -213,8 +221,30 @@ fn write_text(overview: &Overview, look: &Look, out: &mut dyn Write) -> io::Resu
         look,
         out,
     )?;
+    let day = |failure: &FirstSeen| {
+        let first = failure.first_at?;
+        Some(date(first, look.now, &look.zone))
+    };
+    let failures = overview.failures.newest.iter().map(|failure| {
+        vec![
+            cut(&visible_line(&failure.plain()), MAX_NAME),
+            name(failure.place()),
+            count(failure.runs as u64),
+            count(failure.runs_ended as u64),
+            day(failure).unwrap_or(MISSING.to_owned()),
+            if failure.is_new { "new" } else { "" }.to_owned(),
+        ]
+    });
+    table(
+        "Newest failure",
+        &["Where", "Runs", "Ended run", "First seen", ""],
+        &failures.collect::<Vec<_>>(),
+        &[2, 3, 4],
+        look,
+        out,
+    )?;
     if !overview.newest_failures.is_empty() {
-        writeln!(out, "\n{}", look.paint(Ink::Dim, "Newest failures"))?;
+        writeln!(out, "\n{}", look.paint(Ink::Dim, "Newest runs that failed"))?;
     }
     for run in &overview.newest_failures {
         let result = run.result.map_or("", RunResult::as_str);

@@ -221,9 +221,9 @@ struct Choice {
 }
 
 /// A part of a message: words, or the word for something that was folded.
-struct Piece {
-    words: text::Line,
-    is_folded: bool,
+pub(crate) struct Piece {
+    pub(crate) words: text::Line,
+    pub(crate) is_folded: bool,
 }
 
 /// A bar of a trend.
@@ -620,7 +620,8 @@ impl View {
     }
 }
 
-fn pieces(message: &str) -> Vec<Piece> {
+/// Returns the parts of a folded message.
+pub(crate) fn pieces(message: &str) -> Vec<Piece> {
     let piece = |part| match part {
         Part::Words(words) => Piece {
             words: words.into(),

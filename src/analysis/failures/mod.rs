@@ -3,6 +3,7 @@
 //!
 //! The messages are folded when a run is indexed ([`message`](crate::model::failure::message)).
 
+mod first_seen;
 mod of_run;
 #[cfg(test)]
 mod tests;
@@ -16,6 +17,8 @@ use jiff::{Timestamp, ToSpan as _};
 use schemars::JsonSchema;
 use serde::Serialize;
 
+pub(in crate::analysis) use first_seen::of_period;
+pub use first_seen::{FirstSeen, PeriodFailures};
 use of_run::MAX_ROWS;
 pub(in crate::analysis) use of_run::failures as failures_of_run;
 pub use of_run::{RunFailure, id_text, is_id, message_of_end};
@@ -451,12 +454,17 @@ impl Failure {
 
     /// Returns the message with `<n>` for `‹n›`, for terminals.
     pub fn plain(&self) -> String {
-        let part = |part: &Part<'_>| match part {
-            Part::Words(words) => (*words).to_owned(),
-            Part::Folded(word) => format!("<{word}>"),
-        };
-        self.parts().iter().map(part).collect()
+        plain(&self.message)
     }
+}
+
+/// Returns a folded message with `<n>` for `‹n›`.
+fn plain(message: &str) -> String {
+    let part = |part: &Part<'_>| match part {
+        Part::Words(words) => (*words).to_owned(),
+        Part::Folded(word) => format!("<{word}>"),
+    };
+    parts(message).iter().map(part).collect()
 }
 
 impl Failures {

@@ -16,6 +16,7 @@ use super::calendar::{Calendar, Moment};
 use super::call_times::Durations;
 use super::columns::{COST, DURATION, MODEL, STOP, TOKENS};
 use super::cost_shares::CostShares;
+use super::failures::{FirstSeen, PeriodFailures, RECENT_DAYS, of_period};
 use super::run_result::RunResult;
 use super::select::{Adding, Amount, Total};
 use super::summary::Summary;
@@ -45,6 +46,8 @@ use trend::Periods;
 pub const MIN_CHARTED: usize = 20;
 /// The failures that are listed: the newest.
 const MAX_FAILURES: usize = 6;
+/// A new failure isn't a finding if it ended fewer runs.
+const MIN_ENDED: usize = 3;
 
 /// The results that count as trouble. The others are ends as they should be, or unknown ones.
 pub const TROUBLE: [RunResult; 3] = [RunResult::Limit, RunResult::Failed, RunResult::Error];
@@ -94,6 +97,8 @@ pub struct Overview {
     pub bars: Vec<Bar>,
     /// The newest runs that ended with a limit, a failure or an error.
     pub newest_failures: Vec<RunLine>,
+    /// What failed in the period.
+    pub failures: PeriodFailures,
     /// All runs, the newest first, if there are fewer than 20.
     pub newest_runs: Vec<RunLine>,
     /// What all models used, with a value for each bar.
@@ -158,6 +163,17 @@ pub enum Finding {
         runs_before: usize,
         /// The chance that shuffled runs look like this, times the number of tasks.
         p: f64,
+    },
+    /// A failure that no run before the period has ended several runs.
+    NewFailure {
+        /// The id, for `failure:ID` in queries.
+        id: String,
+        /// The message, as in `/api/failures`.
+        message: String,
+        /// The runs that it ended.
+        runs_ended: usize,
+        /// The day on which it first happened, if recorded.
+        since: Option<String>,
     },
     /// The cost changed.
     Cost {
@@ -389,6 +405,8 @@ pub fn overview<'a>(runs: impl IntoIterator<Item = &'a Summary>, asked: &Asked<'
     let periods = Periods::new(asked.days, asked.now, asked.zone);
     let mut calendar = Calendar::new(asked.zone);
     let (mut now, mut before): (Vec<Placed<'_>>, Vec<&Summary>) = (Vec::new(), Vec::new());
+    // The runs of all days before, in which a failure may have been seen.
+    let mut earlier: Vec<&Summary> = Vec::new();
     let (mut first, mut runs_without_time, mut runs_on_any_day) = (None::<Date>, 0, 0);
     for run in runs.into_iter().filter(|run| run.counts()) {
         let moment = run.started.and_then(|at| calendar.at(at));
@@ -402,8 +420,13 @@ pub fn overview<'a>(runs: impl IntoIterator<Item = &'a Summary>, asked: &Asked<'
             now.push((run, moment));
         } else if day.is_none() {
             runs_without_time += 1;
-        } else if periods.was_before(day, run.started) {
-            before.push(run);
+        } else {
+            if asked.days.since.is_some_and(|since| day < Some(since)) {
+                earlier.push(run);
+            }
+            if periods.was_before(day, run.started) {
+                before.push(run);
+            }
         }
     }
     let is_compared = periods.complete_before(first).is_some() && !before.is_empty();
@@ -469,7 +492,20 @@ pub fn overview<'a>(runs: impl IntoIterator<Item = &'a Summary>, asked: &Asked<'
     let day = |at: i64, calendar: &mut Calendar<'_>| calendar.at(at).map(|moment| moment.day);
     let (change, not_searched) = change(&tasks_now, &mut |at| day(at, &mut calendar));
     overview.tasks_not_searched = not_searched;
+    let earlier = earlier.iter().copied();
+    overview.failures = report.failures(earlier, asked.now);
+    let new_failure = || {
+        let failure = overview.failures.largest_new.as_ref()?;
+        let first = failure.first_at.and_then(|at| calendar.at(at));
+        (failure.runs_ended >= MIN_ENDED).then(|| Finding::NewFailure {
+            id: failure.id.clone(),
+            message: failure.message.clone(),
+            runs_ended: failure.runs_ended,
+            since: first.map(|first| first.day.to_string()),
+        })
+    };
     overview.finding = change
+        .or_else(new_failure)
         .or_else(|| costs(&overview.totals, overview.before.as_ref(), &projects))
         .unwrap_or_default();
     projects.retain(|row| row.runs > 0);
@@ -684,6 +720,19 @@ impl<'a> Report<'a> {
         }
         runs.sort_by(|a, b| newest(a).cmp(&newest(b)).then_with(|| a.key.cmp(&b.key)));
         runs.into_iter().map(RunLine::of).collect()
+    }
+
+    /// Returns the failures of the period. `earlier` are the runs before.
+    fn failures(&self, earlier: impl Iterator<Item = &'a Summary>, now: i64) -> PeriodFailures {
+        const DAY: i64 = 86_400_000_000;
+        let runs = self.now.iter();
+        of_period(
+            runs.map(|(run, moment)| (*run, self.bar(*moment))),
+            earlier,
+            self.number_of_bars(),
+            now.saturating_sub(RECENT_DAYS * DAY),
+            MAX_FAILURES,
+        )
     }
 
     /// Returns what all models used, and what each used.

@@ -3,6 +3,7 @@ use std::sync::Arc;
 use super::*;
 use crate::analysis::call_times::{CallTimes, ToolSum};
 use crate::analysis::copies::Relation;
+use crate::analysis::failures::RunFailure;
 use crate::analysis::query::{Clock, Needle, Query, Sort};
 use crate::analysis::select::sample::run;
 use crate::analysis::select::{GROUPINGS, Sum, Window, groups, survey};
@@ -10,6 +11,7 @@ use crate::analysis::summary::Spent;
 use crate::analysis::usage::{By, usage};
 use crate::analysis::verdict::RunStatus;
 use crate::model::RunKey;
+use crate::model::failure::{FailureSource, id_of};
 use crate::model::price::{Price, Prices, RequestSize};
 
 fn zone(name: &str) -> TimeZone {
@@ -693,4 +695,68 @@ fn what_was_not_searched_for_changes_is_told() {
     );
     assert_eq!(report.tasks_not_searched, 2_001);
     assert_eq!(report.finding, Finding::Totals);
+}
+
+#[test]
+fn a_new_failure_that_ended_several_runs_is_the_finding() {
+    let failure = |message: &str, ended| RunFailure {
+        id: id_of(FailureSource::Model, "", message),
+        tool: "".into(),
+        message: message.into(),
+        source: FailureSource::Model,
+        ended,
+        steps: 1,
+        steps_first: 1,
+        times: 1,
+        first: None,
+        last: None,
+        first_at: None,
+        last_at: None,
+        next: Default::default(),
+    };
+    let mut runs: Vec<Summary> = (1..=30)
+        .map(|day| {
+            let mut run = started(
+                &format!("r{day:02}"),
+                &format!("2026-10-{day:02}T10:00:00Z"),
+            );
+            run.failures = vec![failure("busy", false)].into();
+            run
+        })
+        .collect();
+    let ends = |runs: &mut [Summary], number: usize| {
+        for run in runs.iter_mut().rev().take(number) {
+            run.failures = vec![failure("quota of ‹n› exceeded", true)].into();
+        }
+        of(
+            runs,
+            days("2026-10-11", "2026-10-31"),
+            "2026-10-31T12:00:00Z",
+            &TimeZone::UTC,
+        )
+    };
+    // Two runs may be an accident. The second line has them.
+    let two = ends(&mut runs, 2);
+    assert_eq!(two.finding, Finding::Totals);
+    let (before, largest, after) = two.new_failures().unwrap();
+    assert_eq!(
+        format!("{before}{}{after}", largest.plain()),
+        "1 failure is new: quota of <n> exceeded, hit 2 runs and ended 2."
+    );
+    let three = ends(&mut runs, 3);
+    assert_eq!(
+        three.answer,
+        "quota of <n> exceeded has ended 3 runs since 28 Oct; before that, none."
+    );
+    assert_eq!(three.new_failures(), None);
+    let listed: Vec<_> = three
+        .failures
+        .newest
+        .iter()
+        .map(|one| &*one.message)
+        .collect();
+    assert_eq!(listed, ["quota of ‹n› exceeded", "busy"]);
+    // What an earlier run had isn't new.
+    runs[0].failures = vec![failure("quota of ‹n› exceeded", false)].into();
+    assert_eq!(ends(&mut runs, 3).finding, Finding::Totals);
 }

@@ -2,7 +2,9 @@
 
 use jiff::civil::Date;
 
-use super::{Finding, Measure, Overview, TROUBLE, ToolRow, Totals, amounts, counts, relative};
+use super::{
+    Finding, FirstSeen, Measure, Overview, TROUBLE, ToolRow, Totals, amounts, counts, relative,
+};
 use crate::analysis::format::{self, MISSING, count, counted};
 use crate::analysis::run_result::RunResult;
 
@@ -31,7 +33,7 @@ impl Overview {
     }
 
     /// Returns the finding as the name that it's about and the rest of the sentence.
-    pub fn sentence_parts(&self) -> (Option<&str>, String) {
+    pub fn sentence_parts(&self) -> (Option<String>, String) {
         match &self.finding {
             Finding::ChangePoint {
                 task,
@@ -42,11 +44,22 @@ impl Overview {
                 runs_before,
                 ..
             } => (
-                Some(task),
+                Some(task.clone()),
                 format!(
                     " has passed {passed} of {} since {}; before that, {passed_before} of {runs_before}.",
                     counted(*runs, "run"),
                     self.day_words(since),
+                ),
+            ),
+            Finding::NewFailure { runs_ended, .. } => (
+                self.failures
+                    .largest_new
+                    .as_ref()
+                    .map(|failure| failure.plain()),
+                format!(
+                    " has ended {}{}; before that, none.",
+                    counted(*runs_ended, "run"),
+                    self.since_words()
                 ),
             ),
             Finding::Cost { .. } => (None, self.cost_sentence().unwrap_or_default()),
@@ -59,6 +72,35 @@ impl Overview {
             (Some(name), rest) => format!("{name}{rest}"),
             (None, sentence) => sentence,
         }
+    }
+
+    /// Words the day of the finding: ` since 17 Nov`.
+    fn since_words(&self) -> String {
+        match &self.finding {
+            Finding::NewFailure {
+                since: Some(day), ..
+            } => format!(" since {}", self.day_words(day)),
+            _ => String::new(),
+        }
+    }
+
+    /// Words the new failures around the message of the largest: `3 failures are new; the largest, `,
+    /// the message, and `, hit 33 runs.` `None` if there are none, or if the finding is about it.
+    pub fn new_failures(&self) -> Option<(String, &FirstSeen, String)> {
+        let largest = self.failures.largest_new.as_ref()?;
+        if matches!(self.finding, Finding::NewFailure { .. }) {
+            return None;
+        }
+        let start = match self.failures.new {
+            1 => "1 failure is new: ".to_owned(),
+            new => format!("{} failures are new; the largest, ", count(new as u64)),
+        };
+        let runs = counted(largest.runs, "run");
+        let ended = match largest.runs_ended {
+            0 => format!(", hit {runs}."),
+            ended => format!(", hit {runs} and ended {}.", count(ended as u64)),
+        };
+        Some((start, largest, ended))
     }
 
     /// Returns further sentences: what the finding doesn't say.

@@ -9,7 +9,7 @@ use axum::response::IntoResponse as _;
 use jiff::civil::Date;
 
 use crate::analysis::columns::Column as Field;
-use crate::analysis::failures::Place;
+use crate::analysis::failures::{FirstSeen, Place};
 use crate::analysis::format::{self, MISSING, count, counted};
 use crate::analysis::many::{
     self, Asked, Bar, Fact, Finding, MIN_CHARTED, ModelRow, Overview, ProjectRow, RepeatedTask,
@@ -24,6 +24,7 @@ use crate::page::answer::{html, json, load_again};
 use crate::page::app::AppState;
 use crate::page::blocking::blocking;
 use crate::page::error::Answer;
+use crate::page::failures::{Piece, pieces};
 use crate::page::params::Params;
 use crate::page::part::{href, text};
 use crate::page::runs::fill::list::Listed;
@@ -241,6 +242,27 @@ struct MixView {
     change: String,
 }
 
+/// The sentence about the new failures: the message of the largest, and the words around it.
+struct NewFailures {
+    before: String,
+    message: Vec<Piece>,
+    href: String,
+    after: String,
+}
+
+/// A row of the newest failures.
+struct MessageView {
+    message: Vec<Piece>,
+    href: String,
+    place: text::Line,
+    runs: String,
+    runs_href: String,
+    first: Option<When>,
+    is_new: bool,
+    is_quiet: bool,
+    bars: SmallBars,
+}
+
 /// A run in a list.
 struct LineView {
     title: text::Line,
@@ -438,6 +460,7 @@ impl View {
         let (name, rest) = self.overview.sentence_parts();
         let link = match &self.overview.finding {
             Finding::ChangePoint { query, .. } => query.as_deref().map(|terms| self.link(terms)),
+            Finding::NewFailure { id, .. } => Some(self.failure(id)),
             _ => None,
         };
         let name = name.map(|name| (text::shown(name), link));
@@ -613,6 +636,71 @@ impl View {
                 .collect(),
         };
         columns.iter().rev().map(row).collect()
+    }
+
+    /// Returns the address of an open failure among those of the period.
+    fn failure(&self, id: &str) -> String {
+        href::failures(&self.failures_query(), "", "", id)
+    }
+
+    /// Returns the query for the runs of the period.
+    fn failures_query(&self) -> String {
+        let query = format!("{} {}", self.query.trim(), self.days_term());
+        query.trim().to_owned()
+    }
+
+    /// Returns the sentence about the new failures.
+    fn new_failures(&self) -> Option<NewFailures> {
+        let (before, failure, after) = self.overview.new_failures()?;
+        Some(NewFailures {
+            before,
+            message: pieces(&failure.message),
+            href: self.failure(&failure.id),
+            after,
+        })
+    }
+
+    /// Returns the failures of the period that were first seen last.
+    fn newest_messages(&self) -> Vec<MessageView> {
+        let rows = self.overview.failures.newest.iter();
+        rows.map(|failure| self.message(failure)).collect()
+    }
+
+    fn message(&self, failure: &FirstSeen) -> MessageView {
+        let terms = format!("failure:{}", failure.id);
+        let bars = self.overview.bars.iter().zip(&failure.bars);
+        MessageView {
+            message: pieces(&failure.message),
+            href: self.failure(&failure.id),
+            place: failure.place().into(),
+            runs: counted(failure.runs, "run"),
+            runs_href: self.link(&terms),
+            first: failure
+                .first_at
+                .and_then(|at| When::of(at, self.now, &self.zone)),
+            is_new: failure.is_new,
+            is_quiet: failure.is_quiet,
+            bars: SmallBars::new(
+                format!("Runs per {}", self.overview.bars_are),
+                "b-err",
+                22.0,
+                bars.map(|(bar, runs)| Small {
+                    value: *runs as f64,
+                    href: self.bar_link(bar, &terms),
+                    title: format!("{}: {}", self.bar_name(bar), counted(*runs, "run")),
+                })
+                .collect(),
+                None,
+            ),
+        }
+    }
+
+    /// Returns the number of failures of the period, and their address.
+    fn all_messages(&self) -> Cell {
+        Cell {
+            words: count(self.overview.failures.failures as u64),
+            href: href::failures(&self.failures_query(), "", "", ""),
+        }
     }
 
     fn failures(&self) -> Vec<LineView> {
@@ -979,9 +1067,7 @@ impl View {
 
     /// Returns the address of the failures of the period that happened there.
     fn failures_at(&self, place: &Place) -> String {
-        let terms = [self.query.trim().to_owned(), self.days_term()];
-        let terms: Vec<&str> = terms.iter().map(String::as_str).collect();
-        href::failures(terms.join(" ").trim(), "", &place.word(), "")
+        href::failures(&self.failures_query(), "", &place.word(), "")
     }
 
     /// Returns whether the duration of any call is known.
