@@ -52,8 +52,8 @@ impl Shell {
     /// Returns the links of the bar. With few runs, the table says more than their overview.
     pub(crate) fn nav(&self) -> Vec<&'static NavLink> {
         let mut links: Vec<&NavLink> = NAV.iter().collect();
-        if self.runs <= FEW {
-            links.sort_by_key(|link| link.place != NavItem::Runs);
+        if self.runs > FEW {
+            links.sort_by_key(|link| link.place != NavItem::Overview);
         }
         links
     }
@@ -124,8 +124,8 @@ const fn link(
 /// The links of the bar, in order. The list of shortcuts and the jump box read these tables too.
 #[rustfmt::skip]
 pub(crate) const NAV: &[NavLink] = &[
-    link(NavItem::Overview, "Overview", "what changed, and totals", href::OVERVIEW, "o"),
     link(NavItem::Runs, "Runs", "the run table", "/", "r"),
+    link(NavItem::Overview, "Overview", "what changed, and totals", href::OVERVIEW, "o"),
     link(NavItem::Failures, "Failures", "what fails again and again", href::FAILURES, "l"),
     link(NavItem::Usage, "Usage", "tokens and cost", "/usage", "u"),
     link(NavItem::Compare, "Compare", "two runs or more", href::COMPARE, "c"),
@@ -277,5 +277,25 @@ impl When {
             words: format::age(micros, now, zone),
             title: clock.title,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_overview_comes_first_if_there_are_many_runs() {
+        let first = |runs| {
+            let shell = Shell {
+                runs,
+                ..Shell::default()
+            };
+            let nav = shell.nav();
+            assert_eq!(nav.len(), NAV.len());
+            nav.first().map(|link| link.place)
+        };
+        assert_eq!(first(FEW), Some(NavItem::Runs));
+        assert_eq!(first(FEW + 1), Some(NavItem::Overview));
     }
 }
