@@ -8,9 +8,9 @@ use super::config::Settings;
 use super::look::{Ink, Look};
 use super::roots::Roots;
 use crate::analysis::failures::FirstSeen;
-use crate::analysis::format::{self, MISSING, count, date, visible_line};
+use crate::analysis::format::{self, MISSING, count, date, last_part, visible_line};
 use crate::analysis::many::{
-    Asked, Overview, amounts, cost_words, counts, last_part, overview, percentile_words,
+    Asked, Overview, amounts, cost_words, counts, overview, percentile_words,
 };
 use crate::analysis::run_result::RunResult;
 use crate::analysis::summary::Summary;

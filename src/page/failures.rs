@@ -10,8 +10,7 @@ use crate::analysis::failures::{
     Example, Failure, Failures, Part, Place, Share, Standing, Wanted, failures, message_of_end,
     parts,
 };
-use crate::analysis::format::{self, MISSING, age, count, counted, date};
-use crate::analysis::many::last_part;
+use crate::analysis::format::{self, MISSING, age, count, counted, date, last_part};
 use crate::analysis::query::{Clock, Ignored, Needle, Query};
 use crate::analysis::summary::Summary;
 use crate::model::failure::FailureSource;

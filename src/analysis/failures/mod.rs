@@ -23,8 +23,7 @@ use of_run::MAX_ROWS;
 pub(in crate::analysis) use of_run::failures as failures_of_run;
 pub use of_run::{RunFailure, id_text, is_id, message_of_end};
 
-use super::format::{count, counted};
-use super::many::last_part;
+use super::format::{count, counted, last_part};
 use super::run_result::ShownStatus;
 use super::summary::Summary;
 use crate::model::failure::{AfterFailure, FailureSource};

@@ -36,7 +36,7 @@ pub use ranked::Ranked;
 pub use scale::Unit;
 pub use tasks::{K, RepeatedTask, TaskRun, task_query};
 pub use trend::{amounts, counts, relative};
-pub use words::{Fact, cost_words, last_part, percentile_words};
+pub use words::{Fact, cost_words, percentile_words};
 
 use scale::Scale;
 use tasks::first_line;

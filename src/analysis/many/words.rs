@@ -5,7 +5,7 @@ use jiff::civil::Date;
 use super::{
     Finding, FirstSeen, Measure, Overview, TROUBLE, ToolRow, Totals, amounts, counts, relative,
 };
-use crate::analysis::format::{self, MISSING, count, counted};
+use crate::analysis::format::{self, MISSING, count, counted, last_part};
 use crate::analysis::run_result::RunResult;
 
 /// A number of the totals: its name, the sum, how it changed, and what else there is to say.
@@ -488,13 +488,6 @@ pub fn percentile_words(ms: Option<f64>) -> String {
         || MISSING.to_owned(),
         |ms| format!("≈{}", format::millis(ms)),
     )
-}
-
-/// Returns the last component of a path.
-pub fn last_part(path: &str) -> &str {
-    let trimmed = path.trim_end_matches(['/', '\\']);
-    let name = trimmed.rsplit(['/', '\\']).next().unwrap_or_default();
-    if name.is_empty() { path } else { name }
 }
 
 fn tokens(number: f64) -> String {

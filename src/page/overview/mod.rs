@@ -10,10 +10,10 @@ use jiff::civil::Date;
 
 use crate::analysis::columns::Column as Field;
 use crate::analysis::failures::{FirstSeen, Place};
-use crate::analysis::format::{self, MISSING, count, counted};
+use crate::analysis::format::{self, MISSING, count, counted, last_part};
 use crate::analysis::many::{
     self, Asked, Bar, Fact, Finding, MIN_CHARTED, ModelRow, Overview, ProjectRow, RepeatedTask,
-    RunLine, StopReason, ToolRow, last_part, overview,
+    RunLine, StopReason, ToolRow, overview,
 };
 use crate::analysis::query::{Ignored, Needle, Query};
 use crate::analysis::run_result::RunResult;
