@@ -22,6 +22,10 @@ const ROWS: usize = 10;
 const JSON_ROWS: usize = 100;
 /// The most characters of a message in a sentence.
 const MAX_MESSAGE: usize = 100;
+/// The most characters of a tool, and of a failure and its place, so that their rows fit into 80 columns.
+const MAX_TOOL: usize = 18;
+const MAX_FAILURE: usize = 32;
+const MAX_PLACE: usize = 12;
 /// The most characters of a name.
 const MAX_NAME: usize = 40;
 
@@ -180,7 +184,7 @@ fn write_text(overview: &Overview, look: &Look, out: &mut dyn Write) -> io::Resu
     )?;
     let tools = overview.tools.rows.iter().map(|tool| {
         vec![
-            name(&tool.name),
+            cut(&visible_line(&tool.name), MAX_TOOL),
             count(tool.runs as u64),
             count(tool.calls),
             match tool.calls_judged {
@@ -191,16 +195,13 @@ fn write_text(overview: &Overview, look: &Look, out: &mut dyn Write) -> io::Resu
             percentile_words(tool.p50_ms),
             percentile_words(tool.p95_ms),
             tool.total_ms.map_or(MISSING.to_owned(), format::millis),
-            overview.tool_share(tool),
         ]
     });
     table(
         "Tool",
-        &[
-            "Runs", "Calls", "Failed", "Rate", "p50", "p95", "Total", "Share",
-        ],
+        &["Runs", "Calls", "Failed", "Rate", "p50", "p95", "Total"],
         &tools.collect::<Vec<_>>(),
-        &[1, 2, 3, 4, 5, 6, 7, 8],
+        &[1, 2, 3, 4, 5, 6, 7],
         look,
         out,
     )?;
@@ -227,8 +228,8 @@ fn write_text(overview: &Overview, look: &Look, out: &mut dyn Write) -> io::Resu
     };
     let failures = overview.failures.newest.iter().map(|failure| {
         vec![
-            cut(&visible_line(&failure.plain()), MAX_NAME),
-            name(failure.place()),
+            cut(&visible_line(&failure.plain()), MAX_FAILURE),
+            cut(&visible_line(failure.place()), MAX_PLACE),
             count(failure.runs as u64),
             count(failure.runs_ended as u64),
             day(failure).unwrap_or(MISSING.to_owned()),
