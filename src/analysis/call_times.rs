@@ -1,5 +1,5 @@
-//! Keeps how long the calls of a run's tools took in a few bytes, and finds percentiles over many
-//! runs.
+//! Keeps the number of calls of a run's tools and how long they took in a few bytes, and finds
+//! percentiles over many runs.
 //!
 //! A duration is stored as one of 256 classes, eight for each factor of two. A percentile is the
 //! middle of a class, so it differs from the exact one by at most 5%. A run with many different
@@ -13,6 +13,7 @@ use thin_vec::ThinVec;
 
 use super::lanes::Lanes;
 use super::newest::newest_run;
+use crate::model::index::{RunTally, ToolCalls};
 use crate::model::{Index, Symbol};
 
 /// The classes of a doubling.
@@ -32,18 +33,56 @@ pub(crate) const MIN_CALLS: u64 = 20;
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CallTimes(ThinVec<(u8, u8, u16)>);
 
+/// The calls of one of a run's tools.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct ToolSum {
+    /// How many there are.
+    pub calls: u32,
+    /// Those of which the trace records whether they failed.
+    pub judged: u32,
+    /// Those that failed.
+    pub failed: u32,
+    /// How long they took together, in milliseconds, as far as known. Like [`CallTimes`], 0 until the
+    /// run is over.
+    pub ms: f32,
+}
+
+/// Returns the calls of each tool of the run, in the order of [`Summary::tools`]. `own` are the steps
+/// that count.
+///
+/// [`Summary::tools`]: super::summary::Summary::tools
+pub(super) fn tool_sums(index: &Index, own: &RunTally) -> ThinVec<ToolSum> {
+    let sum = |tool| {
+        let ToolCalls {
+            calls,
+            judged,
+            failed,
+        } = own.tools.calls(tool);
+        ToolSum {
+            calls,
+            judged,
+            failed,
+            ms: 0.0,
+        }
+    };
+    index.tally().run.tools.iter().map(sum).collect()
+}
+
 impl CallTimes {
-    /// Collects the durations of the calls in the steps of the newest run that count. As on the
-    /// timeline, a duration is recorded, or else it's the time from a step's only call to its result.
+    /// Collects the durations of the calls in the steps of the newest run that count, and adds them to
+    /// the sums of their tools. As on the timeline, a duration is recorded, or else it's the time from a
+    /// step's only call to its result.
     pub(super) fn of(
         index: &Index,
-        tools: impl Iterator<Item = Symbol>,
+        sums: &mut [ToolSum],
         is_counted: impl Fn(usize) -> bool,
     ) -> Self {
-        let places: HashMap<Symbol, u8> = tools.zip(0..=u8::MAX).collect();
+        let tools = index.tally().run.tools.iter();
+        let places: HashMap<Symbol, usize> = tools.zip(0..).collect();
         if places.is_empty() {
             return Self::default();
         }
+        let mut all_ms = vec![0.0; sums.len()];
         let took = Lanes::of(index).calls_took();
         let mut calls: BTreeMap<(u8, u8), u64> = BTreeMap::new();
         for (n, step) in newest_run(index).filter(|(n, _)| is_counted(*n)) {
@@ -52,10 +91,19 @@ impl CallTimes {
                 let only = || took.get(&n).filter(|_| step.actions == 1);
                 let recorded = call.ms().map(f64::from);
                 let ms = recorded.or_else(|| only().map(|micros| *micros as f64 / 1e3));
-                if let Some((tool, ms)) = places.get(&call.name).zip(ms) {
-                    *calls.entry((*tool, class(ms))).or_default() += 1;
+                let Some((tool, ms)) = places.get(&call.name).zip(ms) else {
+                    continue;
+                };
+                if let Some(sum) = all_ms.get_mut(*tool) {
+                    *sum += ms;
+                }
+                if let Ok(tool) = u8::try_from(*tool) {
+                    *calls.entry((tool, class(ms))).or_default() += 1;
                 }
             }
+        }
+        for (sum, ms) in sums.iter_mut().zip(all_ms) {
+            sum.ms = ms as f32;
         }
         Self::new(calls)
     }

@@ -49,6 +49,7 @@ pub(crate) mod step_document;
 pub mod summary;
 pub(crate) mod sweep;
 pub(crate) mod table;
+mod task_text;
 pub mod timing;
 pub(crate) mod turns;
 pub(crate) mod usage;

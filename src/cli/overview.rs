@@ -7,9 +7,10 @@ use super::command::{Between, Done, cut, query, write_json};
 use super::config::Settings;
 use super::look::{Ink, Look};
 use super::roots::Roots;
-use crate::analysis::format::{self, MISSING, count, visible_line};
+use crate::analysis::failures::FirstSeen;
+use crate::analysis::format::{self, MISSING, count, date, last_part, visible_line};
 use crate::analysis::many::{
-    Asked, Overview, amounts, cost_words, counts, last_part, overview, percentile_words,
+    Asked, Overview, amounts, cost_words, counts, overview, percentile_words,
 };
 use crate::analysis::run_result::RunResult;
 use crate::analysis::summary::Summary;
@@ -19,13 +20,19 @@ use crate::analysis::usage::Days;
 const ROWS: usize = 10;
 /// Rows of a list of the JSON.
 const JSON_ROWS: usize = 100;
+/// The most characters of a message in a sentence.
+const MAX_MESSAGE: usize = 100;
+/// The most characters of a tool, and of a failure and its place, so that their rows fit into 80 columns.
+const MAX_TOOL: usize = 18;
+const MAX_FAILURE: usize = 32;
+const MAX_PLACE: usize = 12;
 /// The most characters of a name.
 const MAX_NAME: usize = 40;
 
 /// Print what changed, and totals by model, task, stop reason, tool and project
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "The first line is the clearest change in a repeated task that chance is unlikely to explain;\notherwise a large change in cost; otherwise the totals. Changes are relative to the preceding\nperiod of the same length, up to the same time of day."
+    after_help = "The first line is the clearest change in a repeated task that chance is unlikely to explain;\notherwise a new failure that ended several runs; otherwise a large change in cost; otherwise the totals.\nChanges are relative to the preceding period of the same length, up to the same time of day."
 )]
 pub(super) struct Args {
     #[command(flatten)]
@@ -75,6 +82,11 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
 fn write_text(overview: &Overview, look: &Look, out: &mut dyn Write) -> io::Result<()> {
     let answer = visible_line(&overview.answer);
     writeln!(out, "{}", look.paint(Ink::Heading, &answer))?;
+    if let Some((before, failure, after)) = overview.new_failures() {
+        let message = failure.plain();
+        let message = visible_line(&message);
+        writeln!(out, "{before}{}{after}", cut(&message, MAX_MESSAGE))?;
+    }
     for sentence in overview.details() {
         writeln!(out, "{}", visible_line(&sentence))?;
     }
@@ -172,18 +184,24 @@ fn write_text(overview: &Overview, look: &Look, out: &mut dyn Write) -> io::Resu
     )?;
     let tools = overview.tools.rows.iter().map(|tool| {
         vec![
-            name(&tool.name),
+            cut(&visible_line(&tool.name), MAX_TOOL),
             count(tool.runs as u64),
-            share(tool.runs, overview),
+            count(tool.calls),
+            match tool.calls_judged {
+                0 => MISSING.to_owned(),
+                _ => count(tool.calls_failed),
+            },
+            format::percent(tool.calls_failed, tool.calls_judged),
             percentile_words(tool.p50_ms),
             percentile_words(tool.p95_ms),
+            tool.total_ms.map_or(MISSING.to_owned(), format::millis),
         ]
     });
     table(
         "Tool",
-        &["Runs", "Share", "Call p50", "p95"],
+        &["Runs", "Calls", "Failed", "Rate", "p50", "p95", "Total"],
         &tools.collect::<Vec<_>>(),
-        &[1, 2, 3, 4],
+        &[1, 2, 3, 4, 5, 6, 7],
         look,
         out,
     )?;
@@ -204,8 +222,30 @@ fn write_text(overview: &Overview, look: &Look, out: &mut dyn Write) -> io::Resu
         look,
         out,
     )?;
+    let day = |failure: &FirstSeen| {
+        let first = failure.first_at?;
+        Some(date(first, look.now, &look.zone))
+    };
+    let failures = overview.failures.newest.iter().map(|failure| {
+        vec![
+            cut(&visible_line(&failure.plain()), MAX_FAILURE),
+            cut(&visible_line(failure.place()), MAX_PLACE),
+            count(failure.runs as u64),
+            count(failure.runs_ended as u64),
+            day(failure).unwrap_or(MISSING.to_owned()),
+            if failure.is_new { "new" } else { "" }.to_owned(),
+        ]
+    });
+    table(
+        "Newest failure",
+        &["Where", "Runs", "Ended run", "First seen", ""],
+        &failures.collect::<Vec<_>>(),
+        &[2, 3, 4],
+        look,
+        out,
+    )?;
     if !overview.newest_failures.is_empty() {
-        writeln!(out, "\n{}", look.paint(Ink::Dim, "Newest failures"))?;
+        writeln!(out, "\n{}", look.paint(Ink::Dim, "Newest runs that failed"))?;
     }
     for run in &overview.newest_failures {
         let result = run.result.map_or("", RunResult::as_str);

@@ -4,10 +4,12 @@ use std::ffi::OsStr;
 
 use super::{
     Shape, Tool, aider, amp, atif, claude, cline, codex, continue_cli, copilot, crush, droid,
-    gemini, goose, gptme, harbor, hermes, inspect, kimi, lines, mini_swe_agent, opencode, openhands,
-    otlp, pi, qwen, swe_agent, tau2, vibe, vibe2,
+    gemini, goose, gptme, harbor, hermes, inspect, kimi, mini_swe_agent, opencode, openhands, otlp,
+    pi, qwen, swe_agent, tau2, vibe, vibe2,
 };
 
+#[cfg(test)]
+use super::lines;
 
 /// The tools whose traces are read. They are tried in this order.
 static TOOLS: &[&Tool] = &[

@@ -10,8 +10,7 @@ use crate::analysis::failures::{
     Example, Failure, Failures, Part, Place, Share, Standing, Wanted, failures, message_of_end,
     parts,
 };
-use crate::analysis::format::{self, MISSING, age, count, counted, date};
-use crate::analysis::many::last_part;
+use crate::analysis::format::{self, MISSING, age, count, counted, date, last_part};
 use crate::analysis::query::{Clock, Ignored, Needle, Query};
 use crate::analysis::summary::Summary;
 use crate::model::failure::FailureSource;
@@ -221,9 +220,9 @@ struct Choice {
 }
 
 /// A part of a message: words, or the word for something that was folded.
-struct Piece {
-    words: text::Line,
-    is_folded: bool,
+pub(crate) struct Piece {
+    pub(crate) words: text::Line,
+    pub(crate) is_folded: bool,
 }
 
 /// A bar of a trend.
@@ -620,7 +619,8 @@ impl View {
     }
 }
 
-fn pieces(message: &str) -> Vec<Piece> {
+/// Returns the parts of a folded message.
+pub(crate) fn pieces(message: &str) -> Vec<Piece> {
     let piece = |part| match part {
         Part::Words(words) => Piece {
             words: words.into(),

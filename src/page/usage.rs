@@ -7,9 +7,9 @@ use axum::extract::State;
 use jiff::Timestamp;
 use jiff::civil::Date;
 
-use crate::analysis::format::{self, MISSING, count, counted};
+use crate::analysis::format::{self, MISSING, count, counted, last_part};
 use crate::analysis::kinds::KindRow;
-use crate::analysis::many::{last_part, relative};
+use crate::analysis::many::relative;
 use crate::analysis::query::{Ignored, Query};
 use crate::analysis::summary::Summary;
 use crate::analysis::usage::{By, Days, Usage, Used, usage};

@@ -115,15 +115,20 @@ fn the_command_the_api_and_the_page_agree() {
 }
 
 #[test]
-fn tools_have_percentiles_of_their_calls_everywhere() {
+fn tools_have_their_calls_failures_and_times_everywhere() {
     let root = many();
     for n in 0..24 {
         let call = json!({"name": "look", "args": {}});
         let took = if n < 20 { 1_200.0 } else { 60_000.0 };
+        let (status, error) = match n {
+            ..3 => ("error", json!("no such file: x")),
+            _ => ("success", Value::Null),
+        };
         let steps = [
             json!({
                 "step_id": 0, "decision": {"mode": "act", "actions": [call]},
-                "tool_invocations": [{"tool_name": "look", "status": "success", "latency_ms": took}],
+                "tool_invocations": [{"tool_name": "look", "status": status, "error": error, "latency_ms": took}],
+                "action_results": [{"status": status, "error": error}],
             }),
             json!({"step_id": 1, "decision": {"mode": "final", "final_answer": "done"}}),
         ];
@@ -139,6 +144,9 @@ fn tools_have_percentiles_of_their_calls_everywhere() {
         (&tool["name"], &tool["calls_timed"]),
         (&json!("look"), &json!(24))
     );
+    let numbers = ["runs", "calls", "calls_judged", "calls_failed"].map(|field| &tool[field]);
+    assert_eq!(numbers, [&json!(24), &json!(24), &json!(24), &json!(3)]);
+    assert_eq!(tool["total_ms"], 20.0 * 1_200.0 + 4.0 * 60_000.0);
     for (percentile, exact) in [("p50_ms", 1_200.0), ("p95_ms", 60_000.0)] {
         let found = tool[percentile].as_f64().unwrap();
         assert!((found / exact - 1.0).abs() < 0.045, "{tool}");
@@ -150,9 +158,11 @@ fn tools_have_percentiles_of_their_calls_everywhere() {
         .split("  ")
         .filter(|word| !word.is_empty())
         .collect();
-    let [p50, p95] = words[words.len() - 2..] else {
+    let [calls, failed, rate, p50, p95, total] = words[words.len() - 6..] else {
         panic!("{words:?}");
     };
+    let others = [calls, failed, rate, total].map(str::trim);
+    assert_eq!(others, ["24", "3", "13%", "4 min 24 s"]);
     assert!(
         p50.trim().starts_with("≈1.") && p95.trim().starts_with('≈'),
         "{words:?}"
@@ -161,9 +171,20 @@ fn tools_have_percentiles_of_their_calls_everywhere() {
     served.until_read();
     assert_eq!(served.json("/api/overview")["tools"], own["tools"]);
     let page = served.get("/overview?period=all");
-    for percentile in [p50, p95] {
-        assert!(page.text().contains(percentile.trim()), "{percentile}");
+    for cell in [calls, rate, p50, p95, total, "100%"] {
+        let cell = format!("<td class=\"r v\">{}<", cell.trim());
+        assert!(page.text().contains(&cell), "{cell}");
     }
+    // The failed calls lead to the failures of the tool.
+    let failures = "/failures?where=look";
+    assert!(
+        page.text()
+            .contains(&format!("<a href=\"{failures}\">3</a>")),
+        "{}",
+        page.text()
+    );
+    let listed = served.get(failures);
+    assert!(listed.text().contains("no such file"), "{}", listed.text());
 }
 
 #[test]

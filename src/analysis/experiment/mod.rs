@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::summary::Summary;
+use super::task_text::TaskText;
 use crate::model::names::{cut_at, first_chars};
 
 mod condition;
@@ -69,7 +70,7 @@ pub(crate) fn experiment(a: &[&Summary], b: &[&Summary], question: &Question) ->
     let shared: Vec<(&str, &Task<'_>)> = tasks
         .iter()
         .filter(|(_, task)| paired && is_shared(task))
-        .map(|(name, task)| (*name, task))
+        .map(|(name, task)| (name.0, task))
         .take(MAX_TASKS)
         .collect();
     let units = if paired {
@@ -206,13 +207,14 @@ fn side<'a>(
     (side, kept)
 }
 
-/// Returns what identifies the task of a run: its text. Groups of runs by task use the same.
-fn task_of(run: &Summary) -> Option<&str> {
-    run.task.as_deref().filter(|task| !task.trim().is_empty())
+/// Returns what identifies the task of a run: its text. The overview uses the same.
+fn task_of(run: &Summary) -> Option<TaskText<'_>> {
+    let text = run.task.as_deref().filter(|task| !task.trim().is_empty());
+    text.map(TaskText)
 }
 
-fn tasks<'a>(all: &Two<Vec<Judged<'a>>>) -> BTreeMap<&'a str, Task<'a>> {
-    let mut tasks: BTreeMap<&str, Task<'a>> = BTreeMap::new();
+fn tasks<'a>(all: &Two<Vec<Judged<'a>>>) -> BTreeMap<TaskText<'a>, Task<'a>> {
+    let mut tasks: BTreeMap<TaskText<'_>, Task<'a>> = BTreeMap::new();
     for judged in &all.a {
         if let Some(task) = task_of(judged.run) {
             tasks.entry(task).or_default().a.push(*judged);
@@ -229,7 +231,7 @@ fn tasks<'a>(all: &Two<Vec<Judged<'a>>>) -> BTreeMap<&'a str, Task<'a>> {
 /// Selects independent runs: the first of each task whose success is known. Runs of one task are
 /// alike, so only one of them counts.
 fn units<'a>(runs: &[Judged<'a>]) -> Vec<Judged<'a>> {
-    let mut seen: HashSet<&str> = HashSet::new();
+    let mut seen: HashSet<TaskText<'_>> = HashSet::new();
     let known = runs.iter().filter(|judged| judged.solved.is_some());
     known
         .filter(|judged| task_of(judged.run).is_none_or(|task| seen.insert(task)))

@@ -399,3 +399,16 @@ fn conditions_are_decided_or_not() {
         assert!(text.parse::<Condition>().is_err(), "{text}");
     }
 }
+
+#[test]
+fn tasks_that_differ_only_in_case_are_paired() {
+    let (a, mut b) = (set("a", "010101"), set("b", "111111"));
+    for run in &mut b {
+        run.task = run.task.as_deref().map(|task| task.to_uppercase().into());
+    }
+    let answer = compared(&a, &b);
+    assert_eq!((answer.shared_tasks, answer.better, answer.same), (6, 3, 3));
+    // The link of a row shows the runs of both sets.
+    let row = answer.task_rows.first().unwrap();
+    assert_eq!((row.a.len(), row.b.len()), (1, 1));
+}

@@ -3,6 +3,7 @@
 //!
 //! The messages are folded when a run is indexed ([`message`](crate::model::failure::message)).
 
+mod first_seen;
 mod of_run;
 #[cfg(test)]
 mod tests;
@@ -16,12 +17,13 @@ use jiff::{Timestamp, ToSpan as _};
 use schemars::JsonSchema;
 use serde::Serialize;
 
+pub(in crate::analysis) use first_seen::of_period;
+pub(crate) use first_seen::{FirstSeen, PeriodFailures};
 use of_run::MAX_ROWS;
 pub(in crate::analysis) use of_run::failures as failures_of_run;
 pub(crate) use of_run::{RunFailure, id_text, is_id, message_of_end};
 
-use super::format::{count, counted};
-use super::many::last_part;
+use super::format::{count, counted, last_part};
 use super::run_result::ShownStatus;
 use super::summary::Summary;
 use crate::model::failure::{AfterFailure, FailureSource};
@@ -123,6 +125,11 @@ impl Place {
             .into_iter()
             .find(|one| one.as_str() == word);
         source.map_or_else(|| tool(word), |source| Self { source, tool: None })
+    }
+
+    /// Returns the place that is a tool.
+    pub(crate) fn of_tool(name: &str) -> Self {
+        Self::of(&format!("{}{name}", Self::TOOL))
     }
 
     /// Returns the word for addresses.
@@ -446,12 +453,17 @@ impl Failure {
 
     /// Returns the message with `<n>` for `‹n›`, for terminals.
     pub(crate) fn plain(&self) -> String {
-        let part = |part: &Part<'_>| match part {
-            Part::Words(words) => (*words).to_owned(),
-            Part::Folded(word) => format!("<{word}>"),
-        };
-        self.parts().iter().map(part).collect()
+        plain(&self.message)
     }
+}
+
+/// Returns a folded message with `<n>` for `‹n›`.
+fn plain(message: &str) -> String {
+    let part = |part: &Part<'_>| match part {
+        Part::Words(words) => (*words).to_owned(),
+        Part::Folded(word) => format!("<{word}>"),
+    };
+    parts(message).iter().map(part).collect()
 }
 
 impl Failures {

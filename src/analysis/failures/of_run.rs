@@ -255,8 +255,17 @@ fn end(index: &Index, life: &Life, verdict: &Verdict) -> Option<FailureKey> {
     Some(FailureKey {
         source: headline.map_or(FailureSource::Run, source_of_end),
         tool: Symbol::default(),
-        message: fold(headline.unwrap_or(verdict.head())).into(),
+        message: without_step(fold(headline.unwrap_or(verdict.head()))).into(),
     })
+}
+
+/// Removes the step in or after which a run died. It's no part of the cause.
+fn without_step(message: String) -> String {
+    let starts = ["Died in step ‹n›", "Died after step ‹n›"];
+    match starts.iter().find_map(|start| message.strip_prefix(start)) {
+        Some(rest) => format!("Died{rest}"),
+        None => message,
+    }
 }
 
 /// Returns what failed if a run recorded this end: `API error`, `The model refused to continue`.

@@ -326,3 +326,67 @@ fn ids_are_the_same_everywhere() {
     assert_eq!(id, "520b0c30cc6e");
     assert!(is_id(&id) && !is_id("no such id.."));
 }
+
+#[test]
+fn the_failures_of_a_period_are_those_first_seen_last_and_new_if_no_earlier_run_has_them() {
+    let at = |days: u32| Some(NOON - days * DAY_S);
+    let ended = |failure: RunFailure| RunFailure {
+        ended: true,
+        ..failure
+    };
+    let before = [run("a", vec![failure("x", "old", 1, at(40))])];
+    let now = [
+        run(
+            "b",
+            vec![
+                failure("x", "old", 1, at(20)),
+                failure("x", "often", 1, at(20)),
+            ],
+        ),
+        run("c", vec![failure("x", "often", 1, at(9))]),
+        run("d", vec![ended(failure("", "fatal", 1, at(2)))]),
+        run("e", vec![]),
+    ];
+    let of = |before: &[Summary], most| {
+        let bars = [Some(0), Some(1), Some(1), None];
+        let recent = i64::from(NOON - 7 * DAY_S) * 1_000_000;
+        of_period(now.iter().zip(bars), before.iter(), 2, recent, most)
+    };
+    let all = of(&before, 9);
+    assert_eq!((all.failures, all.new), (3, 2));
+    let rows: Vec<_> = all
+        .newest
+        .iter()
+        .map(|one| {
+            let flags = (one.is_new, one.is_quiet);
+            (
+                &*one.message,
+                one.runs,
+                one.runs_ended,
+                flags,
+                &one.bars[..],
+            )
+        })
+        .collect();
+    assert_eq!(
+        rows,
+        [
+            ("fatal", 1, 1, (true, false), &[0, 1][..]),
+            ("often", 2, 0, (true, true), &[1, 1]),
+            ("old", 1, 0, (false, true), &[1, 0]),
+        ]
+    );
+    assert_eq!(
+        all.newest[2].first_at,
+        Some(i64::from(at(40).unwrap()) * 1_000_000)
+    );
+    // Of the new ones, the one that ended most runs is the largest, whether or not it's listed.
+    let largest = |of: PeriodFailures| of.largest_new.map(|one| (one.message, one.bars));
+    assert_eq!(
+        largest(of(&before, 0)),
+        Some(("fatal".to_owned(), vec![0, 1]))
+    );
+    // Without earlier runs, nothing is known to be new.
+    let alone = of(&[], 9);
+    assert_eq!((alone.new, alone.largest_new), (0, None));
+}

@@ -281,6 +281,13 @@ pub(crate) fn percent(part: u64, whole: u64) -> String {
     }
 }
 
+/// Returns the last component of a path.
+pub(crate) fn last_part(path: &str) -> &str {
+    let trimmed = path.trim_end_matches(['/', '\\']);
+    let name = trimmed.rsplit(['/', '\\']).next().unwrap_or_default();
+    if name.is_empty() { path } else { name }
+}
+
 /// Formats a difference with its sign: `+3`, `−1,200`, `0`.
 pub(crate) fn signed(number: i64) -> String {
     match number {

@@ -16,6 +16,7 @@ use super::calendar::{Calendar, Moment};
 use super::call_times::Durations;
 use super::columns::{COST, DURATION, MODEL, STOP, TOKENS};
 use super::cost_shares::CostShares;
+use super::failures::{FirstSeen, PeriodFailures, RECENT_DAYS, of_period};
 use super::run_result::RunResult;
 use super::select::{Adding, Amount, Total};
 use super::summary::Summary;
@@ -35,7 +36,7 @@ pub(crate) use ranked::Ranked;
 pub(crate) use scale::Unit;
 pub(crate) use tasks::{RepeatedTask, task_query};
 pub(crate) use trend::{amounts, counts, relative};
-pub(crate) use words::{Fact, cost_words, last_part, percentile_words};
+pub(crate) use words::{Fact, cost_words, percentile_words};
 
 use scale::Scale;
 use tasks::first_line;
@@ -45,6 +46,8 @@ use trend::Periods;
 pub(crate) const MIN_CHARTED: usize = 20;
 /// The failures that are listed: the newest.
 const MAX_FAILURES: usize = 6;
+/// A new failure isn't a finding if it ended fewer runs.
+const MIN_ENDED: usize = 3;
 
 /// The results that count as trouble. The others are ends as they should be, or unknown ones.
 pub(crate) const TROUBLE: [RunResult; 3] = [RunResult::Limit, RunResult::Failed, RunResult::Error];
@@ -94,6 +97,8 @@ pub(crate) struct Overview {
     pub bars: Vec<Bar>,
     /// The newest runs that ended with a limit, a failure or an error.
     pub newest_failures: Vec<RunLine>,
+    /// What failed in the period.
+    pub failures: PeriodFailures,
     /// All runs, the newest first, if there are fewer than 20.
     pub newest_runs: Vec<RunLine>,
     /// What all models used, with a value for each bar.
@@ -106,8 +111,11 @@ pub(crate) struct Overview {
     pub hours: Vec<Vec<usize>>,
     /// The stop reasons, the most frequent ones of each result first.
     pub stop_reasons: Ranked<StopReason>,
-    /// The tools that runs called.
+    /// The tools that runs called, those whose calls took longest first.
     pub tools: Ranked<ToolRow>,
+    /// How long the calls of all tools took together, in milliseconds, as far as known, in runs that
+    /// are over.
+    pub tool_ms: Option<f64>,
     /// The tool calls of all runs that record them.
     pub tool_calls: Option<u64>,
     /// The failed ones among the tool calls of runs that record which failed.
@@ -155,6 +163,17 @@ pub(crate) enum Finding {
         runs_before: usize,
         /// The chance that shuffled runs look like this, times the number of tasks.
         p: f64,
+    },
+    /// A failure that no run before the period has ended several runs.
+    NewFailure {
+        /// The id, for `failure:ID` in queries.
+        id: String,
+        /// The message, as in `/api/failures`.
+        message: String,
+        /// The runs that it ended.
+        runs_ended: usize,
+        /// The day on which it first happened, if recorded.
+        since: Option<String>,
     },
     /// The cost changed.
     Cost {
@@ -320,7 +339,7 @@ pub(crate) struct StopReason {
 }
 
 /// A tool.
-#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
 pub(crate) struct ToolRow {
     /// Its name.
     pub name: String,
@@ -328,6 +347,14 @@ pub(crate) struct ToolRow {
     pub runs: usize,
     /// These runs by result.
     pub results: BTreeMap<RunResult, usize>,
+    /// The number of its calls.
+    pub calls: u64,
+    /// The number of its calls of which the trace records whether they failed.
+    pub calls_judged: u64,
+    /// The number of its failed calls.
+    pub calls_failed: u64,
+    /// How long its calls took together, in milliseconds, as far as known, in runs that are over.
+    pub total_ms: Option<f64>,
     /// The number of its calls with a known duration, in runs that are over.
     pub calls_timed: u64,
     /// The duration in milliseconds that half of these calls didn't exceed, within 5%. Null for
@@ -381,6 +408,8 @@ pub(crate) fn overview<'a>(
     let periods = Periods::new(asked.days, asked.now, asked.zone);
     let mut calendar = Calendar::new(asked.zone);
     let (mut now, mut before): (Vec<Placed<'_>>, Vec<&Summary>) = (Vec::new(), Vec::new());
+    // The runs of all days before, in which a failure may have been seen.
+    let mut earlier: Vec<&Summary> = Vec::new();
     let (mut first, mut runs_without_time, mut runs_on_any_day) = (None::<Date>, 0, 0);
     for run in runs.into_iter().filter(|run| run.counts()) {
         let moment = run.started.and_then(|at| calendar.at(at));
@@ -394,8 +423,13 @@ pub(crate) fn overview<'a>(
             now.push((run, moment));
         } else if day.is_none() {
             runs_without_time += 1;
-        } else if periods.was_before(day, run.started) {
-            before.push(run);
+        } else {
+            if asked.days.since.is_some_and(|since| day < Some(since)) {
+                earlier.push(run);
+            }
+            if periods.was_before(day, run.started) {
+                before.push(run);
+            }
         }
     }
     let is_compared = periods.complete_before(first).is_some() && !before.is_empty();
@@ -461,7 +495,20 @@ pub(crate) fn overview<'a>(
     let day = |at: i64, calendar: &mut Calendar<'_>| calendar.at(at).map(|moment| moment.day);
     let (change, not_searched) = change(&tasks_now, &mut |at| day(at, &mut calendar));
     overview.tasks_not_searched = not_searched;
+    let earlier = earlier.iter().copied();
+    overview.failures = report.failures(earlier, asked.now);
+    let new_failure = || {
+        let failure = overview.failures.largest_new.as_ref()?;
+        let first = failure.first_at.and_then(|at| calendar.at(at));
+        (failure.runs_ended >= MIN_ENDED).then(|| Finding::NewFailure {
+            id: failure.id.clone(),
+            message: failure.message.clone(),
+            runs_ended: failure.runs_ended,
+            since: first.map(|first| first.day.to_string()),
+        })
+    };
     overview.finding = change
+        .or_else(new_failure)
         .or_else(|| costs(&overview.totals, overview.before.as_ref(), &projects))
         .unwrap_or_default();
     projects.retain(|row| row.runs > 0);
@@ -469,7 +516,7 @@ pub(crate) fn overview<'a>(
     overview.tasks = tasks::rows(&tasks_now, asked.limit);
     overview.hours = report.hours();
     overview.stop_reasons = report.stop_reasons();
-    overview.tools = report.tools();
+    (overview.tools, overview.tool_ms) = report.tools();
     (overview.tool_calls, overview.tool_errors) = (
         report.sum(|run| run.tool_calls),
         report.sum(|run| run.tool_errors),
@@ -678,6 +725,19 @@ impl<'a> Report<'a> {
         runs.into_iter().map(RunLine::of).collect()
     }
 
+    /// Returns the failures of the period. `earlier` are the runs before.
+    fn failures(&self, earlier: impl Iterator<Item = &'a Summary>, now: i64) -> PeriodFailures {
+        const DAY: i64 = 86_400_000_000;
+        let runs = self.now.iter();
+        of_period(
+            runs.map(|(run, moment)| (*run, self.bar(*moment))),
+            earlier,
+            self.number_of_bars(),
+            now.saturating_sub(RECENT_DAYS * DAY),
+            MAX_FAILURES,
+        )
+    }
+
     /// Returns what all models used, and what each used.
     fn models(&self) -> (ModelRow, Ranked<ModelRow>) {
         let mut used: HashMap<&str, Used> = HashMap::new();
@@ -801,35 +861,43 @@ impl<'a> Report<'a> {
         Ranked { rows, left_out }
     }
 
-    fn tools(&self) -> Ranked<ToolRow> {
-        let mut found: HashMap<&str, (usize, BTreeMap<RunResult, usize>)> = HashMap::new();
+    /// Returns the tools, those whose calls took longest first, and how long all calls took.
+    fn tools(&self) -> (Ranked<ToolRow>, Option<f64>) {
+        let mut found: HashMap<&str, ToolRow> = HashMap::new();
         let mut durations = Durations::default();
         for run in &self.runs {
             let result = run.result();
             durations.add(&run.call_times, &run.tools);
-            for tool in &run.tools {
-                let (runs, results) = found.entry(tool).or_default();
-                *runs += 1;
+            for (tool, sum) in run.tools.iter().zip(&run.tool_sums) {
+                let row = found.entry(tool).or_default();
+                row.runs += 1;
                 if let Some(result) = result {
-                    *results.entry(result).or_default() += 1;
+                    *row.results.entry(result).or_default() += 1;
+                }
+                row.calls += u64::from(sum.calls);
+                row.calls_judged += u64::from(sum.judged);
+                row.calls_failed += u64::from(sum.failed);
+                if sum.ms > 0.0 {
+                    *row.total_ms.get_or_insert_default() += f64::from(sum.ms);
                 }
             }
         }
-        let mut names: Vec<_> = found.into_iter().collect();
-        names.sort_by_key(|(name, (runs, _))| (Reverse(*runs), *name));
-        let Ranked { rows, left_out } = Ranked::new(names, self.limit);
-        let rows = rows
-            .into_iter()
-            .map(|(name, (runs, results))| ToolRow {
-                name: name.to_owned(),
-                runs,
-                results,
-                calls_timed: durations.calls(name),
-                p50_ms: durations.percentile(name, 50),
-                p95_ms: durations.percentile(name, 95),
-            })
-            .collect();
-        Ranked { rows, left_out }
+        let mut rows: Vec<(&str, ToolRow)> = found.into_iter().collect();
+        let ms = |row: &ToolRow| row.total_ms.unwrap_or_default();
+        rows.sort_by(|(a, row), (b, other)| {
+            (ms(other).total_cmp(&ms(row)))
+                .then_with(|| other.calls.cmp(&row.calls))
+                .then_with(|| a.cmp(b))
+        });
+        let all_ms = rows.iter().map(|(_, row)| ms(row)).sum();
+        let tools = Ranked::new(rows, self.limit).map(|(name, row)| ToolRow {
+            name: name.to_owned(),
+            calls_timed: durations.calls(name),
+            p50_ms: durations.percentile(name, 50),
+            p95_ms: durations.percentile(name, 95),
+            ..row
+        });
+        (tools, Some(all_ms).filter(|ms| *ms > 0.0))
     }
 
     /// Returns the projects of both periods.

@@ -27,4 +27,12 @@ impl<T> Ranked<T> {
         rows.truncate(limit);
         Self { rows, left_out }
     }
+
+    /// Returns the same list with other rows.
+    pub(super) fn map<U>(self, row: impl FnMut(T) -> U) -> Ranked<U> {
+        Ranked {
+            rows: self.rows.into_iter().map(row).collect(),
+            left_out: self.left_out,
+        }
+    }
 }

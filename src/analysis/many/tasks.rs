@@ -9,6 +9,7 @@ use super::ranked::Ranked;
 use crate::analysis::experiment::statistics::{pass_at, wilson};
 use crate::analysis::query::Needle;
 use crate::analysis::summary::Summary;
+use crate::analysis::task_text::TaskText;
 use crate::model::names::first_chars;
 
 /// The runs of a task that are listed: the newest.
@@ -60,7 +61,7 @@ pub(super) type TaskRuns<'a> = Vec<(&'a Summary, bool)>;
 /// Groups runs by their task. Skips runs that don't record whether they passed.
 pub(super) fn by_task<'a>(runs: &[&'a Summary]) -> Vec<(&'a str, TaskRuns<'a>)> {
     let mut found: Vec<(&str, TaskRuns<'_>)> = Vec::new();
-    let mut places: HashMap<&str, usize> = HashMap::new();
+    let mut places: HashMap<TaskText<'_>, usize> = HashMap::new();
     for run in runs {
         let Some((task, passed)) = run.task.as_deref().zip(run.solved()) else {
             continue;
@@ -68,7 +69,7 @@ pub(super) fn by_task<'a>(runs: &[&'a Summary]) -> Vec<(&'a str, TaskRuns<'a>)> 
         if task.trim().is_empty() {
             continue;
         }
-        let place = *places.entry(task).or_insert_with(|| {
+        let place = *places.entry(TaskText(task)).or_insert_with(|| {
             found.push((task, Vec::new()));
             found.len() - 1
         });
@@ -84,10 +85,10 @@ pub(super) fn by_task<'a>(runs: &[&'a Summary]) -> Vec<(&'a str, TaskRuns<'a>)> 
 
 /// Counts the tasks that were run at least twice.
 pub(super) fn repeated(runs: &[&Summary]) -> usize {
-    let mut counts: HashMap<&str, usize> = HashMap::new();
+    let mut counts: HashMap<TaskText<'_>, usize> = HashMap::new();
     let tasks = runs.iter().filter_map(|run| run.task.as_deref());
     for task in tasks.filter(|task| !task.trim().is_empty()) {
-        *counts.entry(task).or_default() += 1;
+        *counts.entry(TaskText(task)).or_default() += 1;
     }
     counts.values().filter(|count| **count > 1).count()
 }
@@ -158,13 +159,13 @@ pub(super) fn shared(
     now: &[(&str, TaskRuns<'_>)],
     before: &[(&str, TaskRuns<'_>)],
 ) -> Option<(usize, f64, f64)> {
-    let before: HashMap<&str, f64> = before
+    let before: HashMap<TaskText<'_>, f64> = before
         .iter()
-        .map(|(task, runs)| (*task, rate(runs)))
+        .map(|(task, runs)| (TaskText(task), rate(runs)))
         .collect();
     let both: Vec<(f64, f64)> = now
         .iter()
-        .filter_map(|(task, runs)| Some((*before.get(task)?, rate(runs))))
+        .filter_map(|(task, runs)| Some((*before.get(&TaskText(task))?, rate(runs))))
         .collect();
     let mean = |of: fn(&(f64, f64)) -> f64| both.iter().map(of).sum::<f64>() / both.len() as f64;
     (!both.is_empty()).then(|| (both.len(), mean(|pair| pair.0), mean(|pair| pair.1)))

@@ -1,8 +1,9 @@
 use std::sync::Arc;
 
 use super::*;
-use crate::analysis::call_times::CallTimes;
+use crate::analysis::call_times::{CallTimes, ToolSum};
 use crate::analysis::copies::Relation;
+use crate::analysis::failures::RunFailure;
 use crate::analysis::query::{Clock, Needle, Query, Sort};
 use crate::analysis::select::sample::run;
 use crate::analysis::select::{GROUPINGS, Sum, Window, groups, survey};
@@ -10,6 +11,7 @@ use crate::analysis::summary::Spent;
 use crate::analysis::usage::{By, usage};
 use crate::analysis::verdict::RunStatus;
 use crate::model::RunKey;
+use crate::model::failure::{FailureSource, id_of};
 use crate::model::price::{Price, Prices, RequestSize};
 
 fn zone(name: &str) -> TimeZone {
@@ -498,6 +500,7 @@ fn names_are_bounded_and_lists_say_what_they_leave_out() {
     for (n, run) in runs.iter_mut().enumerate() {
         run.task = Some(format!("\n\n  {}{}", "long ".repeat(500), n / 2).into());
         run.tools = vec![format!("tool {n}")].into();
+        run.tool_sums = vec![ToolSum::default()].into();
     }
     let asked = Asked {
         days: Days::default(),
@@ -573,6 +576,7 @@ fn a_tool_has_percentiles_of_its_calls_over_all_runs_from_20_calls_on() {
             0 => vec!["Read".to_owned(), "Bash".to_owned()].into(),
             _ => vec!["Bash".to_owned()].into(),
         };
+        run.tool_sums = vec![ToolSum::default(); run.tools.len()].into();
         run.call_times = CallTimes::of_one_tool(match n {
             0 => vec![3.0; 4],
             4 => vec![90_000.0; 5],
@@ -612,6 +616,56 @@ fn a_tool_has_percentiles_of_its_calls_over_all_runs_from_20_calls_on() {
 }
 
 #[test]
+fn tools_have_their_calls_failures_and_total_time_those_that_took_longest_first() {
+    let sum = |calls, judged, failed, ms| ToolSum {
+        calls,
+        judged,
+        failed,
+        ms,
+    };
+    let mut runs: Vec<Summary> = (0..3)
+        .map(|n| started(&format!("r{n}"), "2026-10-31T10:00:00Z"))
+        .collect();
+    let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+    runs[0].tools = names(&["Read", "Bash"]);
+    runs[0].tool_sums = vec![sum(9, 9, 0, 300.0), sum(4, 3, 2, 2_000.0)].into();
+    runs[1].tools = names(&["Bash", "Ask"]);
+    runs[1].tool_sums = vec![sum(2, 1, 0, 700.0), sum(5, 0, 0, 0.0)].into();
+    runs[2].tools = names(&["Bash"]);
+    runs[2].tool_sums = vec![sum(50, 50, 50, 9_000.0)].into();
+    runs[2].relation = Relation {
+        duplicate_of: Some(RunKey::new("r0")),
+        ..Relation::default()
+    }
+    .into();
+    let report = of(
+        &runs,
+        Days::default(),
+        "2026-10-31T12:00:00Z",
+        &TimeZone::UTC,
+    );
+    let rows: Vec<_> = report.tools.rows.iter().collect();
+    let numbers: Vec<_> = rows
+        .iter()
+        .map(|row| {
+            let calls = (row.calls, row.calls_judged, row.calls_failed);
+            (&*row.name, row.runs, calls, row.total_ms)
+        })
+        .collect();
+    assert_eq!(
+        numbers,
+        [
+            ("Bash", 2, (6, 4, 2), Some(2_700.0)),
+            ("Read", 1, (9, 9, 0), Some(300.0)),
+            ("Ask", 1, (5, 0, 0), None),
+        ]
+    );
+    assert_eq!(report.tool_ms, Some(3_000.0));
+    let shares: Vec<_> = rows.iter().map(|row| report.tool_share(row)).collect();
+    assert_eq!(shares, ["90%", "10%", "–"]);
+}
+
+#[test]
 fn what_was_not_searched_for_changes_is_told() {
     let notes = |tasks_not_searched| {
         let report = Overview {
@@ -641,4 +695,68 @@ fn what_was_not_searched_for_changes_is_told() {
     );
     assert_eq!(report.tasks_not_searched, 2_001);
     assert_eq!(report.finding, Finding::Totals);
+}
+
+#[test]
+fn a_new_failure_that_ended_several_runs_is_the_finding() {
+    let failure = |message: &str, ended| RunFailure {
+        id: id_of(FailureSource::Model, "", message),
+        tool: "".into(),
+        message: message.into(),
+        source: FailureSource::Model,
+        ended,
+        steps: 1,
+        steps_first: 1,
+        times: 1,
+        first: None,
+        last: None,
+        first_at: None,
+        last_at: None,
+        next: Default::default(),
+    };
+    let mut runs: Vec<Summary> = (1..=30)
+        .map(|day| {
+            let mut run = started(
+                &format!("r{day:02}"),
+                &format!("2026-10-{day:02}T10:00:00Z"),
+            );
+            run.failures = vec![failure("busy", false)].into();
+            run
+        })
+        .collect();
+    let ends = |runs: &mut [Summary], number: usize| {
+        for run in runs.iter_mut().rev().take(number) {
+            run.failures = vec![failure("quota of ‹n› exceeded", true)].into();
+        }
+        of(
+            runs,
+            days("2026-10-11", "2026-10-31"),
+            "2026-10-31T12:00:00Z",
+            &TimeZone::UTC,
+        )
+    };
+    // Two runs may be an accident. The second line has them.
+    let two = ends(&mut runs, 2);
+    assert_eq!(two.finding, Finding::Totals);
+    let (before, largest, after) = two.new_failures().unwrap();
+    assert_eq!(
+        format!("{before}{}{after}", largest.plain()),
+        "1 failure is new: quota of <n> exceeded, hit 2 runs and ended 2."
+    );
+    let three = ends(&mut runs, 3);
+    assert_eq!(
+        three.answer,
+        "quota of <n> exceeded has ended 3 runs since 28 Oct; before that, none."
+    );
+    assert_eq!(three.new_failures(), None);
+    let listed: Vec<_> = three
+        .failures
+        .newest
+        .iter()
+        .map(|one| &*one.message)
+        .collect();
+    assert_eq!(listed, ["quota of ‹n› exceeded", "busy"]);
+    // What an earlier run had isn't new.
+    runs[0].failures = vec![failure("quota of ‹n› exceeded", false)].into();
+    assert_eq!(ends(&mut runs, 3).finding, Finding::Totals);
 }

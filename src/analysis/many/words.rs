@@ -2,8 +2,10 @@
 
 use jiff::civil::Date;
 
-use super::{Finding, Measure, Overview, TROUBLE, Totals, amounts, counts, relative};
-use crate::analysis::format::{self, MISSING, count, counted};
+use super::{
+    Finding, FirstSeen, Measure, Overview, TROUBLE, ToolRow, Totals, amounts, counts, relative,
+};
+use crate::analysis::format::{self, MISSING, count, counted, last_part};
 use crate::analysis::run_result::RunResult;
 
 /// A number of the totals: its name, the sum, how it changed, and what else there is to say.
@@ -31,7 +33,7 @@ impl Overview {
     }
 
     /// Returns the finding as the name that it's about and the rest of the sentence.
-    pub(crate) fn sentence_parts(&self) -> (Option<&str>, String) {
+    pub(crate) fn sentence_parts(&self) -> (Option<String>, String) {
         match &self.finding {
             Finding::ChangePoint {
                 task,
@@ -42,11 +44,22 @@ impl Overview {
                 runs_before,
                 ..
             } => (
-                Some(task),
+                Some(task.clone()),
                 format!(
                     " has passed {passed} of {} since {}; before that, {passed_before} of {runs_before}.",
                     counted(*runs, "run"),
                     self.day_words(since),
+                ),
+            ),
+            Finding::NewFailure { runs_ended, .. } => (
+                self.failures
+                    .largest_new
+                    .as_ref()
+                    .map(|failure| failure.plain()),
+                format!(
+                    " has ended {}{}; before that, none.",
+                    counted(*runs_ended, "run"),
+                    self.since_words()
                 ),
             ),
             Finding::Cost { .. } => (None, self.cost_sentence().unwrap_or_default()),
@@ -59,6 +72,35 @@ impl Overview {
             (Some(name), rest) => format!("{name}{rest}"),
             (None, sentence) => sentence,
         }
+    }
+
+    /// Words the day of the finding: ` since 17 Nov`.
+    fn since_words(&self) -> String {
+        match &self.finding {
+            Finding::NewFailure {
+                since: Some(day), ..
+            } => format!(" since {}", self.day_words(day)),
+            _ => String::new(),
+        }
+    }
+
+    /// Words the new failures around the message of the largest: `3 failures are new; the largest, `,
+    /// the message, and `, hit 33 runs.` `None` if there are none, or if the finding is about it.
+    pub(crate) fn new_failures(&self) -> Option<(String, &FirstSeen, String)> {
+        let largest = self.failures.largest_new.as_ref()?;
+        if matches!(self.finding, Finding::NewFailure { .. }) {
+            return None;
+        }
+        let start = match self.failures.new {
+            1 => "1 failure is new: ".to_owned(),
+            new => format!("{} failures are new; the largest, ", count(new as u64)),
+        };
+        let runs = counted(largest.runs, "run");
+        let ended = match largest.runs_ended {
+            0 => format!(", hit {runs}."),
+            ended => format!(", hit {runs} and ended {}.", count(ended as u64)),
+        };
+        Some((start, largest, ended))
     }
 
     /// Returns further sentences: what the finding doesn't say.
@@ -303,6 +345,15 @@ impl Overview {
             .filter(|(.., runs)| *runs > 0)
     }
 
+    /// Returns the part of all call time that a tool's calls took: `79%`.
+    pub(crate) fn tool_share(&self, row: &ToolRow) -> String {
+        let whole = |ms: f64| ms.round() as u64;
+        match row.total_ms.zip(self.tool_ms) {
+            Some((ms, all)) => format::percent(whole(ms), whole(all)),
+            None => MISSING.to_owned(),
+        }
+    }
+
     /// States what the numbers don't count, and what changes compare with.
     pub(crate) fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
@@ -437,13 +488,6 @@ pub(crate) fn percentile_words(ms: Option<f64>) -> String {
         || MISSING.to_owned(),
         |ms| format!("≈{}", format::millis(ms)),
     )
-}
-
-/// Returns the last component of a path.
-pub(crate) fn last_part(path: &str) -> &str {
-    let trimmed = path.trim_end_matches(['/', '\\']);
-    let name = trimmed.rsplit(['/', '\\']).next().unwrap_or_default();
-    if name.is_empty() { path } else { name }
 }
 
 fn tokens(number: f64) -> String {

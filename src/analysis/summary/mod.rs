@@ -8,7 +8,7 @@ use std::sync::{Arc, LazyLock};
 use serde::{Deserialize, Serialize};
 use thin_vec::ThinVec;
 
-use super::call_times::CallTimes;
+use super::call_times::{CallTimes, ToolSum, tool_sums};
 use super::compact::{Blank, Seldom, Shared};
 use super::copies::{CopiedPart, Fingerprint, Related, Relation, SeparateChildren};
 use super::failures::{RunFailure, failures_of_run};
@@ -85,6 +85,8 @@ pub struct Summary {
     pub critics: ThinVec<String>,
     /// The tools' names, in order of appearance.
     pub tools: ThinVec<String>,
+    /// The calls of each of these tools.
+    pub tool_sums: ThinVec<ToolSum>,
     /// How long the calls of these tools took. Empty until the run is over, because each update would
     /// walk all its steps.
     pub call_times: CallTimes,
@@ -739,9 +741,9 @@ impl Summary {
         steps.retain(|n| !copied.contains(n));
         let own = index.tally_without(&all);
         self = self.with_failures(index, &own.failures, &failed_without_line(index));
+        self.tool_sums = tool_sums(index, &own);
         if self.call_times != CallTimes::default() {
-            let tools = index.tally().run.tools.iter();
-            self.call_times = CallTimes::of(index, tools, |n| !all.contains(&n));
+            self.call_times = CallTimes::of(index, &mut self.tool_sums, |n| !all.contains(&n));
         }
         if !self.spent.is_empty() {
             let unknown = self.spent.iter().map(|spent| spent.unknown as usize);
@@ -884,6 +886,11 @@ impl Summary {
         self.model_calls = self.model_calls.map(|calls| calls.saturating_sub(replies));
         self.tool_calls = self.tool_calls.map(|_| own.calls);
         self.tool_errors = self.tool_errors.map(|_| own.failed_calls);
+        self.tool_sums = tool_sums(index, &own);
+        if self.call_times != CallTimes::default() {
+            let first = index.newest_start() + copied;
+            self.call_times = CallTimes::of(index, &mut self.tool_sums, |n| n >= first);
+        }
         if is_one_file {
             let prompts = events()
                 .filter(|event| index.name(event.stage) == "prompt")
@@ -1421,6 +1428,12 @@ pub fn summary(
         prompt_hash: manifest.and_then(|manifest| manifest.prompt_hash.clone()),
         critic_scores: critic_scores(index, run_scores.clone()),
     };
+    let mut call_sums = tool_sums(index, run);
+    let call_times = if life.liveness.is_over() && !index.is_partial() {
+        CallTimes::of(index, &mut call_sums, |_| true)
+    } else {
+        CallTimes::default()
+    };
     let whole = Summary {
         key: key.clone(),
         path: path.into(),
@@ -1472,13 +1485,13 @@ pub fn summary(
             .map(|given| given.name.to_string())
             .fold(names(&run.critics), distinct)
             .into(),
-        tools: names(&run.tools).into(),
-        call_times: if life.liveness.is_over() && !index.is_partial() {
-            let own = index.newest_start() + copied(index).unwrap_or_default();
-            CallTimes::of(index, run.tools.iter(), |n| n >= own)
-        } else {
-            CallTimes::default()
-        },
+        tools: run
+            .tools
+            .iter()
+            .map(|tool| index.name(tool).to_owned())
+            .collect(),
+        tool_sums: call_sums,
+        call_times,
         models: models(index).into(),
         agents: names(&run.agents)
             .into_iter()

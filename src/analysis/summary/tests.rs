@@ -917,12 +917,20 @@ fn call_times_are_recorded_or_those_of_a_steps_only_call_and_copied_steps_have_n
     let steps = [
         call(0, &recorded(5.0, 70.0)),
         call(1, &recorded(5.0, 700.0)),
-        call(2, r#"{"tool_name": "a"}, {"tool_name": "b"}"#),
+        call(
+            2,
+            r#"{"tool_name": "a"}, {"tool_name": "b", "status": "error"}"#,
+        ),
     ];
     let times = |manifest: &str| {
         let run = told(&index(&steps, &[], manifest));
         assert!(run.life.liveness.is_over());
-        serde_json::to_value(&run.call_times).unwrap()
+        let sums: Vec<_> = run
+            .tool_sums
+            .iter()
+            .map(|sum| (sum.calls, sum.judged, sum.failed, sum.ms))
+            .collect();
+        (sums, serde_json::to_value(&run.call_times).unwrap())
     };
     let calls = |times: &serde_json::Value| {
         let calls = times.as_array().unwrap().iter();
@@ -931,9 +939,14 @@ fn call_times_are_recorded_or_those_of_a_steps_only_call_and_copied_steps_have_n
             .collect::<Vec<_>>()
     };
     let ended = r#"{"status": "completed", "summary": {"stop_reason": "final"}}"#;
-    assert_eq!(calls(&times(ended)), [(0, 2), (1, 1), (1, 1)]);
+    let (sums, classes) = times(ended);
+    assert_eq!(calls(&classes), [(0, 2), (1, 1), (1, 1)]);
+    // The third step has no times, and one of its calls failed.
+    assert_eq!(sums, [(3, 3, 0, 10.0), (3, 3, 1, 770.0)]);
     let branch = r#"{"status": "completed", "summary": {"stop_reason": "final"}, "branched_from": {"steps": 1}}"#;
-    assert_eq!(calls(&times(branch)), [(0, 1), (1, 1)]);
+    let (sums, classes) = times(branch);
+    assert_eq!(calls(&classes), [(0, 1), (1, 1)]);
+    assert_eq!(sums, [(2, 2, 0, 5.0), (2, 2, 1, 700.0)]);
 }
 
 #[test]

@@ -102,7 +102,7 @@ pub(crate) fn parts(folded: &str) -> Vec<Part<'_>> {
 /// Folds a message.
 pub(crate) fn fold(message: &str) -> String {
     let clean = clean(cut_at(message, MAX_READ));
-    let text = without_shell(&clean);
+    let text = without_shell(without_ticks(&clean));
     let folded = |keeps_quotes| {
         let mut scan = Scan {
             is_test: is_test(text),
@@ -151,6 +151,17 @@ fn clean(message: &str) -> String {
     }
     out.truncate(out.trim_end().len());
     out
+}
+
+/// Removes the marks of Markdown around a message that a program shows as code.
+fn without_ticks(text: &str) -> &str {
+    let inner = text
+        .strip_prefix('`')
+        .and_then(|rest| rest.strip_suffix('`'));
+    inner
+        .map(str::trim)
+        .filter(|inner| !inner.is_empty() && !inner.contains('`'))
+        .unwrap_or(text)
 }
 
 /// Removes the name of the shell that reports an error: `/bin/sh: 1: `, `bash: line 3: `.
@@ -630,6 +641,28 @@ impl Scan {
 
     /// Returns whether a number names a cause: an exit code, an HTTP status, an error number.
     fn is_code(&self, digits: &str, after: &str) -> bool {
+        /// How the words after an HTTP status begin, if they aren't capitalized. After a number of
+        /// things, there would be their name.
+        const PHRASES: [&str; 18] = [
+            "bad",
+            "conflict",
+            "forbidden",
+            "gateway",
+            "incorrect",
+            "internal",
+            "invalid",
+            "method",
+            "not",
+            "overloaded",
+            "payload",
+            "rate",
+            "request",
+            "server",
+            "service",
+            "status",
+            "too",
+            "unauthorized",
+        ];
         let [before, last] = &self.words;
         let gap = match self.pieces.last() {
             Some(Piece::Words(words)) => words
@@ -668,8 +701,13 @@ impl Scan {
         }
         let is_status = digits.len() == 3 && digits.starts_with(['4', '5']);
         let next = after.trim_start_matches([' ', ':', '-', ')', ']']);
+        let is_phrase = || {
+            let word = next.split(|c: char| !c.is_alphabetic()).next();
+            word.is_some_and(|word| PHRASES.contains(&word))
+        };
         let is_named = next.is_empty()
-            || next.starts_with(|c: char| c.is_uppercase() || matches!(c, '{' | '"'));
+            || next.starts_with(|c: char| c.is_uppercase() || matches!(c, '{' | '"'))
+            || is_phrase();
         let is_first = last.is_empty()
             || matches!(
                 &**last,
@@ -1518,6 +1556,8 @@ mod tests {
             "command terminated by signal 9",
             "[Errno 13] Permission denied",
             "429 Too Many Requests",
+            "401 invalid x-api-key",
+            "500 status code (no body)",
             "API Error: 529 Overloaded",
             "Request failed with status code 404",
             "MCP error -32602: Invalid arguments",
@@ -1535,6 +1575,18 @@ mod tests {
             ],
             "‹n› file(s) would be reformatted",
         );
+    }
+
+    #[test]
+    fn a_message_that_is_shown_as_code_is_the_same_error() {
+        same(
+            &[
+                "`cat: /a/b: No such file or directory`",
+                "cat: /c: No such file or directory",
+            ],
+            "cat: ‹path›: No such file or directory",
+        );
+        same(&["`a` and `b`"], "`a` and `b`");
     }
 
     #[test]

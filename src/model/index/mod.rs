@@ -30,7 +30,7 @@ pub use room::STEPS_AT_ONCE;
 pub use skip::{Skip, Skips, Why};
 pub use stated::{Answer, AnswerSort, Ignored, is_same_reason, is_same_total};
 use tally::Void;
-pub use tally::{Distinct, QUARTER, RunTally, Spent, SpentKey, Tally};
+pub use tally::{Distinct, QUARTER, RunTally, Spent, SpentKey, Tally, ToolCalls, Tools};
 
 /// Everything new since the last look at a run's files.
 #[derive(Debug, Default)]

@@ -1,11 +1,11 @@
 //! Defines the sums over the steps of a run. `sum` adds the steps.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::super::failure::FailureTally;
 use super::super::price::RequestSize;
 use super::super::step::Usage;
-use super::super::{Fate, StepHead, Symbol};
+use super::super::{CallEnd, CallMark, Fate, StepHead, Symbol};
 use super::skip::Hole;
 
 /// The most score points kept.
@@ -53,8 +53,8 @@ pub struct RunTally {
     pub lows: Lows,
     /// The critics, in order of appearance.
     pub critics: Distinct,
-    /// The tools, in order of appearance.
-    pub tools: Distinct,
+    /// The tools and their calls, in order of appearance.
+    pub tools: Tools,
     /// The agents, in order of appearance.
     pub agents: Distinct,
     /// The state keys that steps changed, in order of appearance.
@@ -221,6 +221,54 @@ impl Distinct {
     }
 }
 
+/// The tools of some steps, in order of appearance, with the sums over their calls.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Tools {
+    list: Vec<(Symbol, ToolCalls)>,
+    places: HashMap<Symbol, usize>,
+}
+
+/// The calls of a tool.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ToolCalls {
+    /// How many there are.
+    pub calls: u32,
+    /// Those of which the trace records whether they failed.
+    pub judged: u32,
+    /// Those that failed.
+    pub failed: u32,
+}
+
+impl Tools {
+    fn add(&mut self, call: &CallMark) {
+        if call.name == Symbol::default() {
+            return;
+        }
+        let place = *self.places.entry(call.name).or_insert(self.list.len());
+        if place == self.list.len() {
+            self.list.push((call.name, ToolCalls::default()));
+        }
+        if let Some((_, sum)) = self.list.get_mut(place) {
+            let is_judged = call.is_ok().is_some();
+            let has_failed = call.end == CallEnd::Failed;
+            sum.calls = sum.calls.saturating_add(1);
+            sum.judged = sum.judged.saturating_add(u32::from(is_judged));
+            sum.failed = sum.failed.saturating_add(u32::from(has_failed));
+        }
+    }
+
+    /// Iterates over the tools.
+    pub fn iter(&self) -> impl Iterator<Item = Symbol> {
+        self.list.iter().map(|(tool, _)| *tool)
+    }
+
+    /// Returns the calls of a tool.
+    pub fn calls(&self, tool: Symbol) -> ToolCalls {
+        let place = self.places.get(&tool).and_then(|at| self.list.get(*at));
+        place.map(|(_, sum)| *sum).unwrap_or_default()
+    }
+}
+
 /// Downsamples scores by keeping the lowest of each few consecutive numbers, because people look
 /// for low scores. The group size is a power of two, large enough to keep fewer than 49 numbers, so
 /// that growing it needs only the kept numbers.
@@ -290,7 +338,7 @@ impl RunTally {
         step.critics
             .iter()
             .for_each(|mark| self.critics.add(mark.name));
-        step.tools().for_each(|tool| self.tools.add(tool));
+        step.calls.iter().for_each(|call| self.tools.add(call));
         self.calls = self.calls.saturating_add(u64::from(step.actions));
         self.failed_calls = self
             .failed_calls

@@ -1037,12 +1037,9 @@ fn shell(state: &AppState, runs: &[Arc<Run>], title: String) -> Shell {
         .any(|run| run.summary().life.liveness.may_grow());
     Shell {
         title,
-        root: state.shown_roots().to_owned(),
         stream: alive.then(|| "/events".to_owned()),
         revision: *state.library.revision().borrow(),
-        boot: state.boot.to_string(),
-        ended: false,
-        place: NavItem::Compare,
+        ..state.shell(NavItem::Compare)
     }
 }
 

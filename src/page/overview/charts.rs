@@ -342,6 +342,44 @@ impl Mix {
     }
 }
 
+/// The median and the 95th percentile of durations, on a logarithmic scale.
+#[derive(Debug, Clone, Template)]
+#[template(path = "overview/range.html")]
+pub(super) struct Range {
+    label: String,
+    from: String,
+    to: String,
+}
+
+impl HtmlSafe for Range {}
+
+/// The durations at which a [`Range`] has a line, in milliseconds, with their names.
+pub(super) const LINES: [(f64, &str); 4] = [
+    (100.0, "0.1 s"),
+    (1e3, "1 s"),
+    (1e4, "10 s"),
+    (1e5, "100 s"),
+];
+
+impl Range {
+    pub(super) fn new(p50: f64, p95: f64) -> Self {
+        let [low, high] = [p50, p95].map(crate::analysis::format::millis);
+        Self {
+            label: format!("p50 {low}, p95 {high}"),
+            from: Self::place(&p50),
+            to: Self::place(&p95),
+        }
+    }
+
+    /// Returns the place of a duration: from 10 ms to 500 s.
+    pub(super) fn place(ms: &f64) -> String {
+        const FIRST: f64 = 10.0;
+        const LAST: f64 = 500_000.0;
+        let ms = ms.clamp(FIRST, LAST);
+        percent((ms / FIRST).log10() / (LAST / FIRST).log10() * 100.0)
+    }
+}
+
 /// Runs by hour of the week. The area of a dot is the number of runs.
 #[derive(Debug, Clone, Template)]
 #[template(path = "overview/hours.html")]

@@ -9,10 +9,11 @@ use axum::response::IntoResponse as _;
 use jiff::civil::Date;
 
 use crate::analysis::columns::Column as Field;
-use crate::analysis::format::{self, MISSING, count, counted};
+use crate::analysis::failures::{FirstSeen, Place};
+use crate::analysis::format::{self, MISSING, count, counted, last_part};
 use crate::analysis::many::{
     self, Asked, Bar, Fact, Finding, MIN_CHARTED, ModelRow, Overview, ProjectRow, RepeatedTask,
-    RunLine, StopReason, ToolRow, last_part, overview,
+    RunLine, StopReason, ToolRow, overview,
 };
 use crate::analysis::query::{Ignored, Needle, Query};
 use crate::analysis::run_result::RunResult;
@@ -23,6 +24,7 @@ use crate::page::answer::{html, json, load_again};
 use crate::page::app::AppState;
 use crate::page::blocking::blocking;
 use crate::page::error::Answer;
+use crate::page::failures::{Piece, pieces};
 use crate::page::params::Params;
 use crate::page::part::{href, text};
 use crate::page::runs::fill::list::Listed;
@@ -32,7 +34,7 @@ use crate::page::usage::{PERIODS, days, period, today};
 
 mod charts;
 
-use charts::{Column, Hours, Mix, Part, RunsChart, SMALL, Small, SmallBars, Tick, WEEKDAYS};
+use charts::{Column, Hours, Mix, Part, Range, RunsChart, SMALL, Small, SmallBars, Tick, WEEKDAYS};
 
 /// Rows of a list on the page.
 const ROWS: usize = 12;
@@ -216,10 +218,16 @@ struct ToolView {
     name: text::Line,
     href: String,
     runs: String,
-    share: String,
-    mix: Mix,
+    calls: String,
+    failed: Cell,
+    rate: String,
+    /// The width of the bar of the rate in percent.
+    rate_width: Option<String>,
     p50: String,
     p95: String,
+    range: Option<Range>,
+    total: String,
+    share: String,
 }
 
 /// A row of the projects.
@@ -232,6 +240,27 @@ struct MixView {
     tokens: String,
     cost: String,
     change: String,
+}
+
+/// The sentence about the new failures: the message of the largest, and the words around it.
+struct NewFailures {
+    before: String,
+    message: Vec<Piece>,
+    href: String,
+    after: String,
+}
+
+/// A row of the newest failures.
+struct MessageView {
+    message: Vec<Piece>,
+    href: String,
+    place: text::Line,
+    runs: String,
+    runs_href: String,
+    first: Option<When>,
+    is_new: bool,
+    is_quiet: bool,
+    bars: SmallBars,
 }
 
 /// A run in a list.
@@ -431,6 +460,7 @@ impl View {
         let (name, rest) = self.overview.sentence_parts();
         let link = match &self.overview.finding {
             Finding::ChangePoint { query, .. } => query.as_deref().map(|terms| self.link(terms)),
+            Finding::NewFailure { id, .. } => Some(self.failure(id)),
             _ => None,
         };
         let name = name.map(|name| (text::shown(name), link));
@@ -439,13 +469,17 @@ impl View {
 
     /// Returns the address of the runs of the period that these terms select.
     fn link(&self, terms: &str) -> String {
+        self.runs(&[&self.days_term(), terms])
+    }
+
+    /// Returns the term for the days of the period. Empty for all time.
+    fn days_term(&self) -> String {
         let days = self.overview.days;
         let word = |day: Option<Date>| day.map(|day| day.to_string()).unwrap_or_default();
-        let period = match days == Days::default() {
+        match days == Days::default() {
             true => String::new(),
             false => format!("started:{}..{}", word(days.since), word(days.until)),
-        };
-        self.runs(&[&period, terms])
+        }
     }
 
     /// Returns the address of the runs of the page's filter that all these terms select.
@@ -602,6 +636,71 @@ impl View {
                 .collect(),
         };
         columns.iter().rev().map(row).collect()
+    }
+
+    /// Returns the address of an open failure among those of the period.
+    fn failure(&self, id: &str) -> String {
+        href::failures(&self.failures_query(), "", "", id)
+    }
+
+    /// Returns the query for the runs of the period.
+    fn failures_query(&self) -> String {
+        let query = format!("{} {}", self.query.trim(), self.days_term());
+        query.trim().to_owned()
+    }
+
+    /// Returns the sentence about the new failures.
+    fn new_failures(&self) -> Option<NewFailures> {
+        let (before, failure, after) = self.overview.new_failures()?;
+        Some(NewFailures {
+            before,
+            message: pieces(&failure.message),
+            href: self.failure(&failure.id),
+            after,
+        })
+    }
+
+    /// Returns the failures of the period that were first seen last.
+    fn newest_messages(&self) -> Vec<MessageView> {
+        let rows = self.overview.failures.newest.iter();
+        rows.map(|failure| self.message(failure)).collect()
+    }
+
+    fn message(&self, failure: &FirstSeen) -> MessageView {
+        let terms = format!("failure:{}", failure.id);
+        let bars = self.overview.bars.iter().zip(&failure.bars);
+        MessageView {
+            message: pieces(&failure.message),
+            href: self.failure(&failure.id),
+            place: failure.place().into(),
+            runs: counted(failure.runs, "run"),
+            runs_href: self.link(&terms),
+            first: failure
+                .first_at
+                .and_then(|at| When::of(at, self.now, &self.zone)),
+            is_new: failure.is_new,
+            is_quiet: failure.is_quiet,
+            bars: SmallBars::new(
+                format!("Runs per {}", self.overview.bars_are),
+                "b-err",
+                22.0,
+                bars.map(|(bar, runs)| Small {
+                    value: *runs as f64,
+                    href: self.bar_link(bar, &terms),
+                    title: format!("{}: {}", self.bar_name(bar), counted(*runs, "run")),
+                })
+                .collect(),
+                None,
+            ),
+        }
+    }
+
+    /// Returns the number of failures of the period, and their address.
+    fn all_messages(&self) -> Cell {
+        Cell {
+            words: count(self.overview.failures.failures as u64),
+            href: href::failures(&self.failures_query(), "", "", ""),
+        }
     }
 
     fn failures(&self) -> Vec<LineView> {
@@ -935,17 +1034,45 @@ impl View {
     }
 
     fn tool(&self, row: &ToolRow) -> ToolView {
+        /// The rate at which its bar is full. Most tools fail less often.
+        const FULL: f64 = 0.2;
         let terms = equal("tool", &row.name);
-        let with = |more: &str| self.link(&format!("{terms} {more}"));
+        let is_judged = row.calls_judged > 0;
+        let rate = row.calls_failed as f64 / row.calls_judged.max(1) as f64;
+        let percentiles = row.p50_ms.zip(row.p95_ms);
         ToolView {
             name: row.name.as_str().into(),
             href: self.link(&terms),
-            runs: count(row.runs as u64),
-            share: format::percent(row.runs as u64, self.overview.totals.runs as u64),
-            mix: Mix::new(self.parts(&row.results, row.runs, with)),
+            runs: counted(row.runs, "run"),
+            calls: count(row.calls),
+            failed: Cell {
+                words: match is_judged {
+                    true => count(row.calls_failed),
+                    false => MISSING.to_owned(),
+                },
+                href: match row.calls_failed {
+                    0 => String::new(),
+                    _ => self.failures_at(&Place::of_tool(&row.name)),
+                },
+            },
+            rate: format::percent(row.calls_failed, row.calls_judged),
+            rate_width: is_judged.then(|| format!("{:.0}", (rate / FULL).min(1.0) * 100.0)),
             p50: many::percentile_words(row.p50_ms),
             p95: many::percentile_words(row.p95_ms),
+            range: percentiles.map(|(p50, p95)| Range::new(p50, p95)),
+            total: row.total_ms.map_or(MISSING.to_owned(), format::millis),
+            share: self.overview.tool_share(row),
         }
+    }
+
+    /// Returns the address of the failures of the period that happened there.
+    fn failures_at(&self, place: &Place) -> String {
+        href::failures(&self.failures_query(), "", &place.word(), "")
+    }
+
+    /// Returns whether the duration of any call is known.
+    fn has_call_times(&self) -> bool {
+        self.overview.tool_ms.is_some()
     }
 
     /// Words the calls of all tools: `8,384 calls, 980 failed (12%)`.

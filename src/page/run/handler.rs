@@ -148,13 +148,10 @@ pub(crate) fn related_runs(library: &Library, summary: &Summary) -> Vec<RelatedR
 /// Returns the shell of this run's pages. The handler sets the title.
 pub(crate) fn shell(state: &AppState, run: &Run) -> Shell {
     Shell {
-        root: state.shown_roots().to_owned(),
         stream: Some(format!("{}/events", href::run(run.key().as_str()))),
         revision: run.revision_now(),
-        boot: state.boot.to_string(),
         ended: run.summary().life.liveness.is_over(),
-        place: NavItem::Run,
-        ..Shell::default()
+        ..state.shell(NavItem::Run)
     }
 }
 

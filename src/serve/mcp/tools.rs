@@ -97,8 +97,8 @@ const TOOLS: [Tool; 11] = [
         name: "overview",
         title: "Sum up many runs",
         description: "Sums up many runs. `answer` is the finding: a repeated task that began to pass less or more often, else a \
-            large change of the cost, else the totals. Includes totals against the period before, runs by day and result, the \
-            newest failures, and sums by model, task, hour, stop reason, tool and project.",
+            new failure that ended several runs, else a large change of the cost, else the totals. Includes totals against the \
+            period before, runs by day and result, the newest failures, and sums by model, task, hour, stop reason, tool and project.",
         schema: schema::<calls::OverviewOf>,
         ask: |session, arguments| {
             Box::pin(async move { calls::overview(session, read(arguments)?).await })
