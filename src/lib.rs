@@ -139,6 +139,10 @@ pub mod format;
 #[cfg(feature = "board")]
 pub(crate) mod live;
 #[cfg(feature = "board")]
+#[cfg_attr(
+    not(feature = "cloud"),
+    allow(dead_code, reason = "only object stores read all options")
+)]
 pub(crate) mod mirror;
 #[cfg(feature = "board")]
 pub(crate) mod serve;

@@ -54,7 +54,7 @@ pub(crate) use status::Status;
 pub(crate) use status::Trouble;
 pub(crate) use thread::Mirror;
 #[cfg(not(feature = "cloud"))]
-pub use thread::Settings;
+pub(crate) use thread::Settings;
 
 /// How to follow a store.
 #[derive(Debug, Clone)]

@@ -9,12 +9,12 @@ use crate::error::{Error, Kind, Result};
 
 /// Settings that don't exist.
 #[derive(Debug)]
-pub enum Settings {}
+pub(crate) enum Settings {}
 
 impl Settings {
     /// # Errors
     /// Always.
-    pub fn read(_: &Address) -> Result<Self> {
+    pub(crate) fn read(_: &Address) -> Result<Self> {
         let error = Error::new(Kind::Usage, "this build of board lacks object stores");
         Err(error.hint("build it with the feature cloud: cargo install --features cloud"))
     }
@@ -22,17 +22,17 @@ impl Settings {
 
 /// A mirror that doesn't exist.
 #[derive(Debug)]
-pub enum Mirror {}
+pub(crate) enum Mirror {}
 
 /// Defines the methods of the mirror for callers. No one can call them.
 macro_rules! methods {
     ($($name:ident($($argument:ty),*) -> $result:ty;)*) => {
         #[allow(missing_docs)]
         impl Mirror {
-            pub fn follow(_: &Address, settings: Settings, _: Options) -> Result<Self> {
+            pub(crate) fn follow(_: &Address, settings: Settings, _: Options) -> Result<Self> {
                 match settings {}
             }
-            $(pub fn $name(&self, $(_: $argument),*) -> $result {
+            $(pub(crate) fn $name(&self, $(_: $argument),*) -> $result {
                 match *self {}
             })*
         }
