@@ -629,7 +629,7 @@ impl UnderWay {
             index,
             ..
         } = self;
-        let mut draft = Draft::new(open, names, delta).from_start();
+        let mut draft = Draft::new(open, names, delta).since_flush();
         let mut piece = vec![
             0;
             usize::try_from(limit)
@@ -694,7 +694,7 @@ impl UnderWay {
         let (mut open, mut reader, mut names, mut delta) =
             (self.open, self.reader, self.names, self.delta);
         let index = self.index;
-        let mut draft = Draft::new(&mut open, &mut names, &mut delta).from_start();
+        let mut draft = Draft::new(&mut open, &mut names, &mut delta).since_flush();
         let mut beside_is_whole = true;
         if let Some(bytes) = &beside {
             hasher.write(bytes);

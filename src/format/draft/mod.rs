@@ -216,7 +216,7 @@ impl<'a> Draft<'a> {
     /// Returns a draft for a document that is read in pieces. All looks since the last flush then
     /// count as one.
     #[must_use]
-    pub fn from_start(self) -> Self {
+    pub fn since_flush(self) -> Self {
         Self {
             known: self.open.flushed,
             ..self
