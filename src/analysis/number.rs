@@ -4,13 +4,14 @@
 
 pub(crate) use crate::model::words::grouped;
 
-/// Formats a count and its noun: `1 item`, `2 items`.
+/// Formats a count and its noun: `1 item`, `2 items`, `2 matches`.
 pub(crate) fn counted(number: usize, noun: &str) -> String {
-    format!(
-        "{} {noun}{}",
-        grouped(number as u64),
-        if number == 1 { "" } else { "s" }
-    )
+    let ending = match number {
+        1 => "",
+        _ if noun.ends_with("ch") => "es",
+        _ => "s",
+    };
+    format!("{} {noun}{ending}", grouped(number as u64))
 }
 
 #[cfg(test)]
@@ -36,5 +37,6 @@ mod tests {
         assert_eq!(counted(0, "item"), "0 items");
         assert_eq!(counted(1, "item"), "1 item");
         assert_eq!(counted(1200, "item"), "1,200 items");
+        assert_eq!(counted(2, "match"), "2 matches");
     }
 }

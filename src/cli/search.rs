@@ -215,11 +215,7 @@ impl HitSink for HitPrinter<'_> {
 fn foot(out: &mut dyn Write, look: &Look, tally: &Tally) -> std::io::Result<()> {
     let hits = match tally.found {
         0 => "no matches in".to_owned(),
-        found => format!(
-            "{} in {} of",
-            counted(found, "matching field"),
-            tally.runs_with
-        ),
+        found => format!("{} in {} of", counted(found, "match"), tally.runs_with),
     };
     let (runs, seconds) = (counted(tally.runs, "run"), tally.took.as_secs_f64());
     let skipped = match tally.duplicates_left_out {

@@ -124,8 +124,8 @@ const fn link(
 /// The links of the bar, in order. The list of shortcuts and the jump box read these tables too.
 #[rustfmt::skip]
 pub(crate) const NAV: &[NavLink] = &[
-    link(NavItem::Overview, "Overview", "what changed, and totals", href::OVERVIEW, "o"),
     link(NavItem::Runs, "Runs", "the run table", "/", "r"),
+    link(NavItem::Overview, "Overview", "what changed, and totals", href::OVERVIEW, "o"),
     link(NavItem::Failures, "Failures", "recurring failures", href::FAILURES, "l"),
     link(NavItem::Usage, "Usage", "tokens and cost", "/usage", "u"),
     link(NavItem::Compare, "Compare", "two runs or more", href::COMPARE, "c"),

@@ -61,8 +61,12 @@ fn records(n: usize) -> String {
 
 /// A board over one session of so many steps.
 fn session(steps: usize) -> Site {
+    session_of(&(0..steps).map(records).collect::<String>(), steps)
+}
+
+/// A board over one session with these records and so many steps.
+fn session_of(text: &str, steps: usize) -> Site {
     let site = Site::with(&[]);
-    let text: String = (0..steps).map(records).collect();
     fs::write(site.path("long.jsonl"), text).expect("a session can be written");
     until("the session is read", || {
         let answer = site.board.get("/api/runs/long.jsonl");
@@ -104,6 +108,30 @@ fn every_step_of_a_long_session_is_reached_by_scrolling() {
     page.wait(
         "(steps => steps.every((step, at) => at === 0 || step.dataset.n - steps[at - 1].dataset.n === 1))
          ([...document.querySelectorAll('.ts')])",
+    );
+    assert_eq!(page.complaints(), Vec::<String>::new());
+}
+
+#[test]
+fn scrolling_on_while_steps_load_does_not_jump() {
+    // The first steps are much higher than the others, so the gaps change their height with each part.
+    let tall = format!("{}Now number", "A line of its own.\\n\\n".repeat(30));
+    let records = (0..2_000).map(|n| match n {
+        ..300 => records(n).replace("Now number", &tall),
+        _ => records(n),
+    });
+    let site = session_of(&records.collect::<String>(), 2_000);
+    let page = site.open(PAGE);
+    page.wait("document.readyState === 'complete' && document.querySelector('#t5')");
+    // The user scrolls on between the request for the steps in a gap and its response.
+    page.eval(
+        "document.addEventListener('htmx:before:swap', () => scrollBy({ top: 1500, behavior: 'instant' }), { capture: true, once: true });
+         scrollTo(0, document.documentElement.scrollHeight / 2)",
+    );
+    page.wait(
+        "(part => part && [...document.querySelectorAll('.ts')].some(step => step.getBoundingClientRect().top < innerHeight
+            && step.getBoundingClientRect().bottom > 0 && Math.abs(step.dataset.n - /around=([0-9]+)/.exec(part.name)[1]) < 80))
+         (performance.getEntriesByType('resource').find(entry => entry.name.includes('/transcript/part')))",
     );
     assert_eq!(page.complaints(), Vec::<String>::new());
 }

@@ -73,7 +73,7 @@ fn page_json_and_command_find_the_same() {
         "each run shows how it ended"
     );
     assert!(
-        texts(&page, "#found [role=status]")[0].contains(&format!("{found} matching fields in ")),
+        texts(&page, "#found [role=status]")[0].contains(&format!("{found} matches in ")),
         "{marks:?}"
     );
     for link in hrefs(&page, "#found li > p > a") {
@@ -102,7 +102,7 @@ fn page_json_and_command_find_the_same() {
     );
     assert!(
         hits_said >= hits.len()
-            && foot.is_some_and(|foot| foot.starts_with(&format!("{found} matching fields in "))),
+            && foot.is_some_and(|foot| foot.starts_with(&format!("{found} matches in "))),
         "{lines}"
     );
     assert!(
@@ -166,7 +166,7 @@ fn a_record_in_two_files_counts_once() {
     let (once, runs) = (json["found"].as_u64().unwrap(), &json["runs"]);
     let counted = foot(&["--in", ""]);
     assert!(
-        counted.starts_with(&format!("{once} matching fields in "))
+        counted.starts_with(&format!("{once} matches in "))
             && counted.contains(&format!(" of {runs} runs ({runs} duplicates not searched)")),
         "{counted}"
     );
@@ -180,7 +180,7 @@ fn a_record_in_two_files_counts_once() {
     // Without a query, all files are searched.
     let all = foot(&[]);
     assert!(
-        all.starts_with(&format!("{} matching fields in ", 2 * once)),
+        all.starts_with(&format!("{} matches in ", 2 * once)),
         "{all}"
     );
     let both = search(&[&root, "ledger", "--in", "duplicate_of:one"]);

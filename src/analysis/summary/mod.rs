@@ -1001,7 +1001,11 @@ impl Summary {
                 format!("{}, child runs included", format::usd(usd))
             }
             Cost::Recorded(usd) => format::usd(usd),
-            Cost::Estimated(usd) => format!("≈{}, {}", format::usd(usd), self.estimated_from()?),
+            Cost::Estimated(usd) => {
+                let from = self.estimated_from();
+                let from = from.as_deref().unwrap_or("estimated");
+                format!("≈{}, {from}", format::usd(usd))
+            }
         })
     }
 
@@ -1016,7 +1020,7 @@ impl Summary {
             .filter(|spent| !spent.is_paid && spent.tokens() > 0)
             .map(|spent| &*spent.model);
         let source = self.prices.as_deref()?.source_of(models);
-        Some(format!("estimated from {}", format::visible_line(&source)))
+        (!source.is_empty()).then(|| format!("estimated from {}", format::visible_line(&source)))
     }
 
     /// Returns the estimated cost if none is recorded: the run's own estimate, or else one from

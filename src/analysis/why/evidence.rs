@@ -258,7 +258,7 @@ fn from_record(summary: &Summary, index: &Index, evidence: &mut Vec<Evidence>) {
                 .iter()
                 .rposition(|step| step.step_id == i64::try_from(id).ok())
         };
-        let text = format!("Steps {from} to {to} made the rule true");
+        let text = format!("Steps {from}–{to} triggered the rule");
         evidence.push(Evidence {
             last_step: place(to),
             ..Evidence::at(Kind::Rule, place(from), text)

@@ -73,6 +73,15 @@ const CAVEAT: &str = "Caveat:";
 /// The start of the text that the program writes when a task in the background ended.
 const NOTICE: &str = "<task-notification>";
 
+/// Returns whether a text is what the program writes above user commands, and nothing else. Lines
+/// that other programs copied may lack the mark for such texts.
+fn is_caveat(words: &str) -> bool {
+    words.starts_with(CAVEAT)
+        && words
+            .trim_end()
+            .ends_with("unless the user explicitly asks you to.")
+}
+
 /// Returns whether the line belongs to a sub-agent without a separate file. In a sub-agent's own
 /// file, all lines are marked as its own.
 fn is_nested(line: &Line<'_>, draft: &mut Draft<'_>) -> bool {
@@ -511,6 +520,7 @@ impl Session {
         }
         let is_command = words.starts_with("<command-")
             || words.starts_with("<local-command")
+            || is_caveat(&words)
             || words.starts_with("<bash-");
         // A custom command acts as a prompt. The program writes the prompt's text in the next line.
         let is_expanded =

@@ -222,10 +222,18 @@ impl Distinct {
 }
 
 /// The tools of some steps, in order of appearance, with the sums over their calls.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Clone, Default, PartialEq)]
 pub struct Tools {
     list: Vec<(Symbol, ToolCalls)>,
+    /// The position of each tool in the list.
     places: HashMap<Symbol, usize>,
+}
+
+impl std::fmt::Debug for Tools {
+    /// Tests compare the words of two tallies, and the order of a map differs each time.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_list().entries(&self.list).finish()
+    }
 }
 
 /// The calls of a tool.

@@ -372,7 +372,7 @@ impl RecentEdits {
         let (looked, matched) = (self.runs_looked_at, self.runs_matched);
         let runs = (looked < matched).then(|| {
             let of = counted(matched, "matching run");
-            format!("Only the newest {} of {of} were looked at.", number(looked))
+            format!("Covers the newest {} of {of}.", number(looked))
         });
         let unread = (self.runs_unread > 0).then(|| {
             format!(

@@ -237,7 +237,7 @@ impl<'a> ChangedTab<'a> {
             _ => format!("{} edited", counted(edited, "file")),
         };
         if read > 0 {
-            words.push_str(&format!(", {} only read", count(read as u64)));
+            words.push_str(&format!(", {} read", count(read as u64)));
         }
         words
     }

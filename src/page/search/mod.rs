@@ -439,35 +439,30 @@ pub(crate) fn place(found: &LineMatch) -> String {
     }
 }
 
-/// Summarises the result: `12 matching fields in 3 of 110 runs.` A field that contains the text
-/// twice counts once.
+/// Summarises the result: `12 matches in 3 of 110 runs.` A field that contains the text twice is one
+/// match.
 fn answer(state: job::State, tally: &Tally, shown: usize) -> String {
-    let at_least = if state == job::State::Done {
-        ""
-    } else {
-        "at least "
-    };
-    let fields = counted(tally.found, "matching field");
-    let found = if shown < tally.found || state == job::State::Running {
-        format!("{} of {at_least}{fields}", count(shown as u64))
-    } else {
-        format!("{at_least}{fields}")
-    };
+    let found = counted(tally.found, "match");
     let of = |done: usize| format!("{} of {}", count(done as u64), counted(tally.runs, "run"));
+    let searched = of(tally.runs_done);
     match state {
         job::State::Running if tally.found == 0 => {
-            format!("No matches yet, after {}.", of(tally.runs_done))
+            format!("No matches yet ({searched} searched).")
         }
-        job::State::Running => format!("{found}, after {}.", of(tally.runs_done)),
+        job::State::Running => format!("{found} so far ({searched} searched)."),
         job::State::Done if tally.runs == 0 => "No runs to search.".to_owned(),
         job::State::Done if tally.found == 0 => {
             format!("No matches in {}.", counted(tally.runs, "run"))
         }
+        job::State::Done if shown < tally.found => format!(
+            "{found} in {}. Showing {}.",
+            of(tally.runs_with),
+            count(shown as u64)
+        ),
         job::State::Done => format!("{found} in {}.", of(tally.runs_with)),
-        job::State::Cancelled => format!("Cancelled: {found}, after {}.", of(tally.runs_done)),
+        job::State::Cancelled => format!("Cancelled: {found} so far ({searched} searched)."),
         job::State::Failed => format!(
-            "The search failed because of a bug in board. So far: {found}, after {}.",
-            of(tally.runs_done)
+            "The search failed because of a bug in board. So far: {found} ({searched} searched)."
         ),
     }
 }

@@ -93,28 +93,28 @@ fn the_answer_says_how_much_of_how_much() {
     };
     assert_eq!(
         answer(State::Running, 0, 0, 200),
-        "No matches yet, after 40 of 110 runs."
+        "No matches yet (40 of 110 runs searched)."
     );
     assert_eq!(
         answer(State::Running, 6, 6, 200),
-        "6 of at least 6 matching fields, after 40 of 110 runs."
+        "6 matches so far (40 of 110 runs searched)."
     );
     assert_eq!(
         answer(State::Running, 6, 5_000, 4),
-        "4 of at least 5,000 matching fields, after 40 of 110 runs."
+        "5,000 matches so far (40 of 110 runs searched)."
     );
     assert_eq!(
         answer(State::Done, 6, 6, 200),
-        "6 matching fields in 2 of 110 runs."
+        "6 matches in 2 of 110 runs."
     );
     assert_eq!(
         answer(State::Done, 6, 5_000, 200),
-        "6 of 5,000 matching fields in 2 of 110 runs."
+        "5,000 matches in 2 of 110 runs. Showing 6."
     );
     assert_eq!(answer(State::Done, 0, 0, 200), "No matches in 110 runs.");
     assert_eq!(
         answer(State::Cancelled, 6, 6, 200),
-        "Cancelled: at least 6 matching fields, after 40 of 110 runs."
+        "Cancelled: 6 matches so far (40 of 110 runs searched)."
     );
 }
 

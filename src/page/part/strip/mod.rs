@@ -417,7 +417,7 @@ fn legend(
         let at = format!("at step {}", label(step));
         let words = match overview.window {
             Some(window) => format!(
-                "fullest context {tokens} of {} tokens ({}) {at}{}",
+                "peak context {tokens} of {} tokens ({}) {at}{}",
                 format::tokens(window.tokens),
                 format::percent(input, window.tokens),
                 window.note()

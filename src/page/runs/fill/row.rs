@@ -70,6 +70,8 @@ const MAX_NAME: usize = 28;
 const NAME_END: usize = 16;
 /// Longer titles are truncated in the table, which has room for fewer characters.
 const MAX_TITLE: usize = 140;
+/// Titles up to this many characters aren't truncated.
+const SHORT_TITLE: usize = 24;
 /// Words that end the name of a format but aren't part of the tool's name.
 const KINDS: [&str; 5] = ["session", "trajectory", "log", "trace", "events"];
 
@@ -99,6 +101,16 @@ impl Row<'_> {
             .chain(['…'])
             .chain(key.chars().skip(length - NAME_END))
             .collect()
+    }
+
+    /// Returns the key, after the title if the table may truncate that.
+    fn tooltip(&self) -> String {
+        let (title, key) = (self.title(), self.key());
+        match title.chars().count() {
+            ..=SHORT_TITLE => key.into_owned(),
+            _ if title == key => title,
+            _ => format!("{title} · {key}"),
+        }
     }
 
     pub(crate) fn title(&self) -> String {
