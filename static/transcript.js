@@ -11,7 +11,7 @@ const bar = document.getElementById("trbar");
 const edge = () => parseFloat(getComputedStyle(bar).top) + bar.offsetHeight; // where the steps begin in the window
 const top = (n) => document.getElementById(`t${n}`)?.getBoundingClientRect().top;
 let busy, asked, isOld; // the request in progress, the step in the middle of the window at the last one, and whether its response lacks the newest steps
-let aim, before = new Map(), wasAtEnd, expected; // the step moved to, until the user scrolls; before the last swap, where each step was, whether the end was in view, and where a step that wasn't on the page would have been
+let aim, before = new Map(), wasAtEnd, wasAt; // the step moved to, until the user scrolls; before the last swap, where each step was, whether the end was in view, and the scroll position
 
 const idle = async () => { while (busy) await busy; };
 const isAtBottom = () => scrollY > 0 && innerHeight + scrollY > document.documentElement.scrollHeight - 40;
@@ -20,13 +20,6 @@ const toEnd = () => scrollTo({ top: document.documentElement.scrollHeight, behav
 /** The first step below the bars, or below `y`. Steps load around the middle one: around the first, visible ones may be missing. */
 const current = (y = edge() + 4) => steps().find((step) => step.getBoundingClientRect().bottom > y) ?? steps().at(-1);
 const middle = () => Number(current((edge() + innerHeight) / 2).dataset.n);
-
-/** Returns a function that tells where a step would be in the window if the steps in the gaps were as high as those on the page. */
-function places() {
-  const [first, end, top, bottom] = [number("first"), number("end"), steps()[0]?.getBoundingClientRect().top, steps().at(-1)?.getBoundingClientRect().bottom];
-  const height = (bottom - top) / (end - first);
-  return (n) => (n < first ? top - (first - n) * height : bottom + (n - end) * height);
-}
 
 /** After a change: sizes the gaps as if the other steps were like those on the page. Keeps the end in view, or puts step `n` at `place`. */
 function settle(isAtEnd, n, place) {
@@ -39,7 +32,7 @@ function settle(isAtEnd, n, place) {
   tell();
 }
 
-/** Loads the steps around step `n`. Keeps its position in the window, or moves it to the top if it wasn't loaded. */
+/** Loads the steps around step `n`. Keeps its position in the window. If it wasn't loaded, puts it at the top, or as far from there as the user has scrolled on. */
 async function load(n, isAgain) {
   const [from, had, find] = [scrollY, held(), document.getElementById("found")?.dataset.text ?? ""];
   const url = `${location.pathname.replace(/\/$/, "")}/transcript/part?${new URLSearchParams({ around: n, find })}`;
@@ -47,7 +40,7 @@ async function load(n, isAgain) {
   await (busy = Promise.resolve(request).catch(() => (wasAtEnd = false)).finally(() => (busy = undefined)));
   if (isOld && !isAgain) return load(n, true);
   const isMoved = scrollY !== from; // the user has scrolled on
-  settle(wasAtEnd, n, before.get(n) ?? (isMoved ? expected?.(n) : edge()));
+  settle(wasAtEnd, n, before.get(n) ?? edge() + from - (wasAt ?? from));
   if (isMoved || held() !== had) requestAnimationFrame(check);
 }
 
@@ -87,7 +80,7 @@ if (box()) {
   document.addEventListener("transcript:go", ({ detail }) => (detail === "end" ? toEnd() : go(detail)));
   document.addEventListener("transcript:reload", ({ detail }) => idle().then(() => current() && load(middle())).then(() => detail()));
   document.addEventListener("htmx:before:swap", (event) => {
-    [before, wasAtEnd, expected] = [new Map(steps().map((step) => [Number(step.dataset.n), step.getBoundingClientRect().top])), isAtBottom(), places()];
+    [before, wasAtEnd, wasAt] = [new Map(steps().map((step) => [Number(step.dataset.n), step.getBoundingClientRect().top])), isAtBottom(), scrollY];
     const { ctx } = event.detail;
     isOld = !isOld && ctx.sourceElement?.id === "outline" && Number(/data-total="(\d+)"/.exec(ctx.text)?.[1]) < news();
     if (isOld) event.preventDefault();

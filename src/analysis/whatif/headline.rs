@@ -33,7 +33,7 @@ pub(super) fn headline(
     let label = |step: u64| super::label(index, step);
     let (these, none) = match results {
         [] => return "No rules besides the run's own.".to_owned().into(),
-        _ if suggested => ("The suggested rules", "None of the suggested rules would"),
+        _ if suggested => ("These example rules", "None of these example rules would"),
         [_] => ("This rule", "This rule would not"),
         _ => ("These rules", "None of these rules would"),
     };

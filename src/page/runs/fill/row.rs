@@ -103,13 +103,12 @@ impl Row<'_> {
             .collect()
     }
 
-    /// Returns the key, after the title if the table may truncate that.
+    /// Returns the title if the table may truncate it, else the key.
     fn tooltip(&self) -> String {
-        let (title, key) = (self.title(), self.key());
+        let title = self.title();
         match title.chars().count() {
-            ..=SHORT_TITLE => key.into_owned(),
-            _ if title == key => title,
-            _ => format!("{title} · {key}"),
+            ..=SHORT_TITLE => self.key().into_owned(),
+            _ => title,
         }
     }
 
