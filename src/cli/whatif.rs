@@ -233,6 +233,11 @@ fn write_text(
         } else {
             answer.result.reason(&run.index)
         };
+        let why = if row.iter().any(|cell| *cell == why) {
+            String::new()
+        } else {
+            why.to_string()
+        };
         writeln!(out, "  {}  {}", look.paint(ink, &text), visible_line(&why))?;
     }
     report

@@ -24,7 +24,7 @@ pub(super) const NO_FORMAT: &str = "unknown";
 /// All columns.
 pub(crate) static COLUMNS: &[Column] = &[
     row("run", "key", "name", Text(|run| Some(run.key.as_str())))
-        .about("The run's key: its path below the root")
+        .about("The run's key: its path relative to the root")
         .cell(20, "title", Width::Name)
         .in_list(),
     row("path", "path", "path", Text(|run| Some(&run.path)))
@@ -244,13 +244,13 @@ pub(crate) static COLUMNS: &[Column] = &[
     // If any step lacks its tokens, the sum of the others is a lower bound, unless the run records
     // a total.
     row(
-        "untold",
+        "steps_without_tokens",
         "steps_without_tokens",
         "steps without token counts",
         Count(|run| whole(run.steps_without_tokens)),
     )
     .about("The number of steps that don't record their tokens")
-    .alias("steps_without_tokens")
+    .alias("untold")
     .sums(),
     row(
         "tokens_estimated",

@@ -142,7 +142,7 @@ fn too_few_tasks_show_what_happened_and_claim_nothing() {
     );
     let success = answer.success().unwrap();
     assert_eq!((success.low, success.is_clear), (None, false));
-    assert_eq!(success.reading(), "too few");
+    assert_eq!(success.reading(), "not enough data");
     assert_eq!(answer.task_rows.len(), 4);
     assert_eq!(answer.only(Set::B).count(), 4);
 }
@@ -174,8 +174,11 @@ fn runs_in_both_sets_and_unfinished_ones_belong_to_neither() {
         same.verdict,
         "A and B have no run of their own: 5 runs match both."
     );
-    assert_eq!(compared(&b, &[]).verdict, "B matches no run.");
-    assert_eq!(compared(&[], &[]).verdict, "A and B match no run.");
+    assert_eq!(compared(&b, &[]).verdict, "B matches no runs.");
+    assert_eq!(
+        compared(&[], &[]).verdict,
+        "Neither A nor B matches any runs."
+    );
 }
 
 #[test]

@@ -190,7 +190,7 @@ pub(super) fn form(
     RulesForm {
         action: href::whatif(key),
         note: if suggested {
-            "Suggested: three quarters of the recorded usage, and common guards."
+            "Suggested limits: 75% of what the run used, plus common loop and error checks."
         } else {
             ""
         },
