@@ -27,7 +27,7 @@ pub(super) struct Settings {
     /// Settings file, in TOML [default: ~/.config/board/config.toml]
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Model prices per million tokens, in TOML or JSON, to estimate unrecorded costs. They win over
+    /// Model prices per million tokens, in TOML or JSON, to estimate unrecorded costs. They override
     /// the built-in list prices
     #[arg(long, value_name = "FILE")]
     prices: Option<PathBuf>,

@@ -498,11 +498,13 @@ fn write_text(
     };
     writeln!(out, "{}", look.paint(Ink::Dim, &foot))?;
     let estimated = all.iter().filter(|run| run.cost_estimated_usd().is_some());
-    for from in estimated
-        .filter_map(|run| run.estimated_from())
-        .collect::<BTreeSet<_>>()
-    {
-        writeln!(out, "≈ {from}")?;
+    let from: BTreeSet<String> = estimated.filter_map(|run| run.estimated_from()).collect();
+    let from: Vec<&str> = from
+        .iter()
+        .map(|from| from.strip_prefix("estimated ").unwrap_or(from))
+        .collect();
+    if !from.is_empty() {
+        writeln!(out, "≈ estimated {}", from.join(", or "))?;
     }
     let files: usize = list.skipped_files.values().sum();
     let directories = list.skipped_total - files;

@@ -233,7 +233,12 @@ fn write_text(
         } else {
             answer.result.reason(&run.index)
         };
-        writeln!(out, "  {}  {}", look.paint(ink, &text), visible_line(&why))?;
+        // Another column may have said it.
+        if row.contains(&why) {
+            writeln!(out, "  {}", look.paint(ink, text.trim_end()))?;
+        } else {
+            writeln!(out, "  {}  {}", look.paint(ink, &text), visible_line(&why))?;
+        }
     }
     report
         .gaps()

@@ -127,6 +127,14 @@ impl IssueKind {
         }
     }
 
+    /// Describes `count` issues of the kind: `1 count differs`, `2 counts differ`.
+    pub fn counted(self, count: usize) -> String {
+        match (self, count) {
+            (IssueKind::Count, 1) => "1 count differs".to_owned(),
+            _ => format!("{count} {}", self.words()),
+        }
+    }
+
     /// Returns the kind's name in JSON.
     pub fn label(self) -> &'static str {
         match self {

@@ -489,7 +489,7 @@ impl View {
     /// Returns the first line of the page.
     fn headline(&self) -> text::Line {
         if let Some((set, _)) = self.ignored.first() {
-            let what = format!("A term of {} isn’t understood.", set.letter());
+            let what = format!("A term of {} isn't understood.", set.letter());
             return what.into();
         }
         match &self.answer {
@@ -641,7 +641,8 @@ impl Shown<'_> {
             runs: count(side.runs as u64),
             tasks: match side.runs_per_task {
                 Some((least, most)) if most > 1 => {
-                    format!("{tasks} × {}", format::range(least as u64, most as u64))
+                    let each = format::range(least as u64, most as u64);
+                    format!("{tasks}, {each} runs each")
                 }
                 _ => tasks,
             },
@@ -729,12 +730,15 @@ impl Shown<'_> {
     fn note(&self, group: MeasureGroup) -> String {
         match group {
             MeasureGroup::Success if self.is_paired() && self.answer.tasks == 0 => {
-                "the main measure".to_owned()
+                "main measure".to_owned()
             }
             MeasureGroup::Success if self.is_paired() => {
-                format!("the main measure, in tasks of {}", self.answer.tasks)
+                format!(
+                    "main measure, {} compared",
+                    counted(self.answer.tasks, "task")
+                )
             }
-            MeasureGroup::Success => "the main measure, in percentage points".to_owned(),
+            MeasureGroup::Success => "main measure, in percentage points".to_owned(),
             MeasureGroup::Scores => "mean of the last score".to_owned(),
             MeasureGroup::Spent => "change against A".to_owned(),
         }
@@ -858,7 +862,7 @@ impl Shown<'_> {
             let rows = self.answer.only(winner).take(MAX_FLIPS);
             Flips {
                 title: format!(
-                    "{} {}, {} didn’t",
+                    "{} {}, {} didn't",
                     winner.letter(),
                     self.answer.solved_word(),
                     loser.letter()

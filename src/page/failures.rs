@@ -47,7 +47,7 @@ const SHOWN: [(&str, &str); 5] = [
     ("new", "New"),
     ("rising", "Rising"),
     ("ended", "Ended a run"),
-    ("quiet", "Quiet for 7 days"),
+    ("quiet", "Not seen for 7 days"),
 ];
 
 /// `GET /failures`
@@ -290,7 +290,7 @@ impl View {
         let (before, after) = match ended {
             0 => (
                 format!("{} failed with “", counted(*runs, "run")),
-                "” and carried on.",
+                "” and continued.",
             ),
             ended => (format!("{} ended with “", counted(*ended, "run")), "”."),
         };
@@ -318,7 +318,13 @@ impl View {
     /// Returns the days from the first failure to the last.
     fn days(&self) -> Option<String> {
         let all = &self.report.all;
-        let [first, last] = [all.first_at?, all.last_at?].map(|at| date(at, self.now, &self.zone));
+        let (first, last) = (all.first_at?, all.last_at?);
+        let date = |at, now| date(at, now, &self.zone);
+        // If the years differ, both ends have theirs.
+        let [first, last] = match date(first, last) == date(first, first) {
+            true => [date(first, self.now), date(last, self.now)],
+            false => [date(first, last), date(last, first)],
+        };
         Some(if first == last {
             first
         } else {
@@ -328,8 +334,8 @@ impl View {
 
     fn days_per_bar(&self) -> String {
         match self.report.days_per_bar {
-            1 => "Runs per day".to_owned(),
-            days => format!("Runs per {days} days"),
+            1 => "Runs, in daily bars".to_owned(),
+            days => format!("Runs, in {days}-day bars"),
         }
     }
 
@@ -578,7 +584,7 @@ impl View {
                 fate: if example.ended {
                     "ended the run"
                 } else {
-                    "carried on"
+                    "continued"
                 },
                 when: self.seen(example.micros),
             }

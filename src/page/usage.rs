@@ -118,8 +118,10 @@ fn chosen<'a>(runs: &'a [Listed], query: &'a Query) -> impl Iterator<Item = &'a 
 fn by(params: &Params) -> Result<By, WebError> {
     match params.text("by") {
         "" => Ok(By::Day),
-        text => text.parse().map_err(|why: String| {
-            WebError::bad_request("Invalid grouping", &format!("{why}.")).named(text)
+        text => text.parse().map_err(|_: String| {
+            let names: Vec<&str> = By::ALL.into_iter().map(By::as_str).collect();
+            let detail = format!("Group by one of: {}.", names.join(", "));
+            WebError::bad_request("Can't group by", &detail).named(text)
         }),
     }
 }

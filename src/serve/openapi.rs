@@ -423,7 +423,7 @@ fn operation(address: &Address, problem: &Value, generator: &mut SchemaGenerator
         "n" => json!({ "name": "n", "in": "path", "required": true, "schema": { "type": "integer", "minimum": 0 },
                        "description": "The step number, counted from 0 in file order." }),
         name => json!({ "name": name, "in": "path", "required": true, "schema": { "type": "string" },
-                        "description": "The run's key (its path below the root), as one path segment; write / as %2F." }),
+                        "description": "The run's key (its path relative to the root), as one path segment; write / as %2F." }),
     });
     let parameters: Vec<_> = named.chain(address.query.iter().map(parameter)).collect();
     let content = match address.gives {

@@ -505,8 +505,8 @@ impl Store {
             let what = self.rows.what;
             let name = table.name;
             match self.columns.contains_key(name) {
-                false => format!("it isn't {what}: it has no table {name}"),
-                true => format!("it isn't {what}: table {name} has no column {column}"),
+                false => format!("not {what} (no table `{name}`)"),
+                true => format!("not {what} (table `{name}` has no column `{column}`)"),
             }
         };
         Err(io::Error::new(io::ErrorKind::InvalidData, what))

@@ -234,7 +234,7 @@ fn help_of_every_command() {
           --s3-requests <NUMBER>  Send at most this many list requests a minute for each of these roots; each lists 1,000 objects [default: 60]
           --s3-cache <SIZE>       Cache at most this much of each of these roots on this machine, such as 500MB or 20GB [default: 10GB]
           --config <FILE>         Settings file, in TOML [default: ~/.config/board/config.toml]
-          --prices <FILE>         Model prices per million tokens, in TOML or JSON, to estimate unrecorded costs. They win over the built-in list prices
+          --prices <FILE>         Model prices per million tokens, in TOML or JSON, to estimate unrecorded costs. They override the built-in list prices
           --no-prices             Don't estimate unrecorded costs
       -h, --help                  Print help
     "#);
@@ -255,7 +255,7 @@ fn help_of_every_command() {
           --csv                 Print CSV with all fields of the JSON, in the order of the list
           --json                Print one JSON document
           --config <FILE>       Settings file, in TOML [default: ~/.config/board/config.toml]
-          --prices <FILE>       Model prices per million tokens, in TOML or JSON, to estimate unrecorded costs. They win over the built-in list prices
+          --prices <FILE>       Model prices per million tokens, in TOML or JSON, to estimate unrecorded costs. They override the built-in list prices
           --no-prices           Don't estimate unrecorded costs
       -h, --help                Print help
 
@@ -265,7 +265,7 @@ fn help_of_every_command() {
       started:2026-02-22  started:2026-02-01..2026-02-28  updated>7d  weekday:mon..fri  hour:9..17
       cost:none  -model:none  (not recorded, recorded)
     Fields:
-      run                The run's key: its path below the root (JSON: key)
+      run                The run's key: its path relative to the root (JSON: key)
       path               Where its files are
       run_id             The id that the trace records
       manifest_status    The status recorded in manifest.json (JSON: status)
@@ -357,7 +357,7 @@ fn help_of_every_command() {
           --list           List the tags
           --json           Print one JSON document
           --config <FILE>  Settings file, in TOML [default: ~/.config/board/config.toml]
-          --prices <FILE>  Model prices per million tokens, in TOML or JSON, to estimate unrecorded costs. They win over the built-in list prices
+          --prices <FILE>  Model prices per million tokens, in TOML or JSON, to estimate unrecorded costs. They override the built-in list prices
           --no-prices      Don't estimate unrecorded costs
       -h, --help           Print help
 
@@ -398,7 +398,7 @@ fn help_of_every_command() {
           --format <FORMAT>  The output format; md is a transcript for pasting [default: text] [possible values: text, md, json]
           --json             Print one JSON document; same as `--format json`
           --config <FILE>    Settings file, in TOML [default: ~/.config/board/config.toml]
-          --prices <FILE>    Model prices per million tokens, in TOML or JSON, to estimate unrecorded costs. They win over the built-in list prices
+          --prices <FILE>    Model prices per million tokens, in TOML or JSON, to estimate unrecorded costs. They override the built-in list prices
           --no-prices        Don't estimate unrecorded costs
       -h, --help             Print help
     "#);
@@ -413,7 +413,7 @@ fn help_of_every_command() {
     Options:
           --json           Print one JSON document
           --config <FILE>  Settings file, in TOML [default: ~/.config/board/config.toml]
-          --prices <FILE>  Model prices per million tokens, in TOML or JSON, to estimate unrecorded costs. They win over the built-in list prices
+          --prices <FILE>  Model prices per million tokens, in TOML or JSON, to estimate unrecorded costs. They override the built-in list prices
           --no-prices      Don't estimate unrecorded costs
       -h, --help           Print help
     "#);
@@ -454,7 +454,7 @@ fn help_of_every_command() {
     Options:
           --json           Print one JSON document
           --config <FILE>  Settings file, in TOML [default: ~/.config/board/config.toml]
-          --prices <FILE>  Model prices per million tokens, in TOML or JSON, to estimate unrecorded costs. They win over the built-in list prices
+          --prices <FILE>  Model prices per million tokens, in TOML or JSON, to estimate unrecorded costs. They override the built-in list prices
           --no-prices      Don't estimate unrecorded costs
       -h, --help           Print help
     "#);
@@ -470,7 +470,7 @@ fn help_of_every_command() {
           --rule <RULE>    A rule to evaluate; repeatable
           --json           Print one JSON document
           --config <FILE>  Settings file, in TOML [default: ~/.config/board/config.toml]
-          --prices <FILE>  Model prices per million tokens, in TOML or JSON, to estimate unrecorded costs. They win over the built-in list prices
+          --prices <FILE>  Model prices per million tokens, in TOML or JSON, to estimate unrecorded costs. They override the built-in list prices
           --no-prices      Don't estimate unrecorded costs
       -h, --help           Print help
 

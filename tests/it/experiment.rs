@@ -161,7 +161,7 @@ fn what_cant_be_decided_doesnt_pass() {
     ]);
     assert_eq!(empty.code, 3);
     assert!(
-        empty.stdout.starts_with("B matches no run.\n"),
+        empty.stdout.starts_with("B matches no runs.\n"),
         "{}",
         empty.stdout
     );
@@ -210,7 +210,7 @@ fn the_page_and_the_commands_print_the_same_answer() {
     );
     // A term that isn't understood gives no verdict.
     let typo = board.get("/experiments?a=statsu%3Ax&b=run%3Anew%2F");
-    assert!(typo.text().contains("A term of A isn’t understood."));
+    assert!(typo.text().contains("A term of A isn&#39;t understood."));
     for query in [
         "",
         "a=x",

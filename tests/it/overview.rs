@@ -200,7 +200,7 @@ fn pages_without_charts_say_why() {
         "{few}"
     );
     let none = text("/overview?q=model%3Ax%20steps%3E3&period=all");
-    assert!(none.contains("No run matches"), "{none}");
+    assert!(none.contains("No runs match"), "{none}");
     assert!(none.contains("Without <code>model:x</code>"), "{none}");
     // Live parts come with the kind of page that asks for them.
     let part = served.get("/live/overview?period=all&kind=charts");

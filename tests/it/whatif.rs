@@ -42,7 +42,7 @@ fn the_page_answers_the_rules_of_its_address() {
     let response = board.get("/runs/fix_bug/whatif?rule=max_steps%3D4&rule=max_rounds%3D99");
     assert_eq!(response.status, 200);
     let page = Html::parse_document(response.text());
-    let headline = "These rules would have stopped the run at step 3 instead of step 10, saving 7 steps. Its answer would have been \
+    let headline = "max_steps=4 would have stopped the run at step 3 instead of step 10, saving 7 steps. Its answer would have been \
                     lost.";
     assert_eq!(texts(&page, "#lead[role=status]"), [headline]);
     assert_eq!(
@@ -313,11 +313,11 @@ fn the_command_says_a_sentence_and_a_row_for_each_rule() {
     ]);
     assert_eq!((said.code, said.stderr.as_str()), (0, ""));
     insta::assert_snapshot!(said.stdout, @r"
-    sample_runs/budget_tokens: These rules would have stopped the run at step 2 instead of step 4, saving 2 steps and 3,351 tokens. There was no answer to lose. A rule that couldn't be evaluated might have stopped it earlier.
+    sample_runs/budget_tokens: max_steps=3 would have stopped the run at step 2 instead of step 4, saving 2 steps and 3,351 tokens. There was no answer to lose. A rule that couldn't be evaluated might have stopped it earlier.
       rule                     vs. recorded  step  steps saved  tokens saved  time saved  answer   why
       max_steps=3              earlier          2            2         3,351       1.9 s  none     3 steps, limit 3
       critic_below=nobody:0.5  unknown          –            –             –           –  unknown  unknown from step 0: a score from the critic nobody isn't recorded
-      budget.steps=20          not reached      –            –             –           –  –        not reached
+      budget.steps=20          not reached      –            –             –           –  –
       budget.tokens=4000       same             4            0             0        0 ms  –        5,698 tokens, limit 4,000 (ended the run)
     ");
     let json = command(&[

@@ -24,7 +24,7 @@ pub(super) const NO_FORMAT: &str = "unknown";
 /// All columns.
 pub(crate) static COLUMNS: &[Column] = &[
     row("run", "key", "name", Text(|run| Some(run.key.as_str())))
-        .about("The run's key: its path below the root")
+        .about("The run's key: its path relative to the root")
         .cell(20, "title", Width::Name)
         .in_list(),
     row("path", "path", "path", Text(|run| Some(&run.path)))

@@ -108,11 +108,14 @@ impl Condition {
             })
         };
         let undecided = |why: String| decision(None, why);
-        if matches!(experiment.finding, Finding::Empty | Finding::TooFew) {
+        let found = experiment.measure(&self.measure);
+        let is_known = NAMES.contains(&self.measure.as_str());
+        let is_empty = experiment.finding == Finding::Empty;
+        // Without runs to compare, an unknown name may be that of a score.
+        if is_empty || experiment.finding == Finding::TooFew && (is_known || found.is_some()) {
             return undecided(experiment.verdict.trim_end_matches('.').to_owned());
         }
-        let is_known = NAMES.contains(&self.measure.as_str());
-        let Some(measure) = experiment.measure(&self.measure) else {
+        let Some(measure) = found else {
             if is_known {
                 return undecided(format!(
                     "the runs don't record {} on both sides",

@@ -187,7 +187,7 @@ pub(super) fn measures(
         .any(|judged| judged.solved.is_some());
     let label = match (k, most) {
         (Some(k), most) if k == most => format!("{solved}, mean of {k} runs"),
-        (_, 2..) if paired && has_known => format!("{solved}, mean of the runs of a task"),
+        (_, 2..) if paired && has_known => format!("{solved} tasks (mean over runs)"),
         _ => solved.to_owned(),
     };
     let success = |judged: &Judged<'_>| judged.solved.map(|solved| f64::from(u8::from(solved)));

@@ -65,7 +65,10 @@ impl Setting {
                 let one = |value: &SettingValue| {
                     format!("{} ({})", value.value, counted(value.runs, "run"))
                 };
-                several.iter().map(one).collect::<Vec<_>>().join(", ")
+                let all: Vec<String> = several.iter().map(one).collect();
+                // A value may be a list.
+                let is_list = several.iter().any(|value| value.value.contains(", "));
+                all.join(if is_list { "; " } else { ", " })
             }
         }
     }

@@ -123,7 +123,7 @@ fn a_difference_that_may_be_chance_isnt_claimed() {
     let same = compared(&set("a", "01001101"), &set("b", "01001101"));
     assert!(
         same.verdict
-            .starts_with("No clear difference: B solves as many of 8 tasks"),
+            .starts_with("No clear difference: A and B both solve 4 of 8 tasks"),
         "{}",
         same.verdict
     );
@@ -142,7 +142,7 @@ fn too_few_tasks_show_what_happened_and_claim_nothing() {
     );
     let success = answer.success().unwrap();
     assert_eq!((success.low, success.is_clear), (None, false));
-    assert_eq!(success.reading(), "too few");
+    assert_eq!(success.reading(), "not enough data");
     assert_eq!(answer.task_rows.len(), 4);
     assert_eq!(answer.only(Set::B).count(), 4);
 }
@@ -174,8 +174,11 @@ fn runs_in_both_sets_and_unfinished_ones_belong_to_neither() {
         same.verdict,
         "A and B have no run of their own: 5 runs match both."
     );
-    assert_eq!(compared(&b, &[]).verdict, "B matches no run.");
-    assert_eq!(compared(&[], &[]).verdict, "A and B match no run.");
+    assert_eq!(compared(&b, &[]).verdict, "B matches no runs.");
+    assert_eq!(
+        compared(&[], &[]).verdict,
+        "Neither A nor B matches any runs."
+    );
 }
 
 #[test]
@@ -194,7 +197,7 @@ fn an_unknown_success_is_said_and_other_rules_are_offered() {
     assert!(
         finished
             .verdict
-            .starts_with("No clear difference: B finishes as many of 11 tasks")
+            .starts_with("No clear difference: A and B both finish 11 of 11 tasks")
     );
 }
 
@@ -206,7 +209,7 @@ fn a_few_unknown_results_are_left_out_and_bounded() {
     assert_eq!(answer.unknown_range, Some((6.0, 7.0)));
     let details = answer.details.join(" ");
     assert!(
-        details.contains("because they record no result: 1 run of A. If they had all failed or succeeded, the difference could be from +6 to +7 tasks."),
+        details.contains("because they record no result: 1 run of A. Depending on how they ended, the difference is anywhere from +6 to +7 tasks."),
         "{details}"
     );
 }

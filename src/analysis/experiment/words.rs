@@ -45,7 +45,7 @@ impl Measure {
         match (self.better, self.p_corrected, self.low) {
             (Some(set), ..) => format!("{} better", set.letter()),
             (None, Some(_), Some(_)) => "not clear".to_owned(),
-            (None, Some(_), None) => "too few".to_owned(),
+            (None, Some(_), None) => "not enough data".to_owned(),
             (None, None, _) if self.a.is_none() || self.b.is_none() => "unknown".to_owned(),
             _ => "not tested".to_owned(),
         }
@@ -125,9 +125,9 @@ impl Experiment {
             (0, _) => "A",
             _ => "B",
         };
-        let (has, matches) = match which {
-            "A and B" => ("have", "match"),
-            _ => ("has", "matches"),
+        let has = match which {
+            "A and B" => "have",
+            _ => "has",
         };
         let matched = if which == "B" { b.matched } else { a.matched };
         let unfinished = if which == "B" {
@@ -135,8 +135,12 @@ impl Experiment {
         } else {
             a.unfinished
         };
-        if matched == 0 || (which == "A and B" && b.matched == 0) {
-            format!("{which} {matches} no run.")
+        if which == "A and B" && a.matched == 0 && b.matched == 0 {
+            "Neither A nor B matches any runs.".to_owned()
+        } else if matched == 0 {
+            format!("{which} matches no runs.")
+        } else if which == "A and B" && b.matched == 0 {
+            "B matches no runs.".to_owned()
         } else if self.in_both > 0 && unfinished == 0 {
             format!(
                 "{which} {has} no run of {} own: {} match both.",
@@ -153,9 +157,9 @@ impl Experiment {
         let Some(success) = self.success() else {
             return String::new();
         };
-        let verb = match self.success.as_str() {
-            "finished" => "finishes",
-            _ => "solves",
+        let (verb, plural) = match self.success.as_str() {
+            "finished" => ("finishes", "finish"),
+            _ => ("solves", "solve"),
         };
         let difference = success.difference.unwrap_or_default();
         let interval = success.interval();
@@ -166,13 +170,21 @@ impl Experiment {
             "No clear difference: "
         };
         if self.certainty.paired {
+            let tasks = self.tasks;
+            let solved = |share: Option<f64>| Some(tasks_digits(share? * tasks as f64));
+            let both =
+                solved(success.a).filter(|a| !is_clear && solved(success.b).as_ref() == Some(a));
+            if let Some(both) = both {
+                return format!(
+                    "{before}A and B both {plural} {both} of {tasks} tasks, 95% interval {interval}"
+                );
+            }
             let digits = tasks_digits(difference.abs());
             let more = match difference {
                 _ if digits == "0" => "as many".to_owned(),
                 _ if difference > 0.0 => format!("{digits} more"),
                 _ => format!("{digits} fewer"),
             };
-            let tasks = self.tasks;
             format!("{before}B {verb} {more} of {tasks} tasks, 95% interval {interval}")
         } else {
             let share = |value: Option<f64>| value.map_or_else(String::new, share_words);
@@ -226,7 +238,7 @@ impl Experiment {
             Finding::Unknown => {
                 if let Some((low, high)) = self.unknown_range {
                     all.push(format!(
-                        "If all of these had failed or succeeded, the difference could be anything from {} to {} tasks.",
+                        "Depending on how they ended, the difference is anywhere from {} to {} tasks.",
                         tasks_words(low),
                         tasks_words(high)
                     ));
@@ -259,7 +271,7 @@ impl Experiment {
                 _ => "Runs were compared unpaired, one run of each task",
             };
             all.push(format!(
-                "{why}: Fisher’s exact test, {p}. The sets may differ in difficulty."
+                "{why}: Fisher's exact test, {p}. The sets may differ in difficulty."
             ));
         }
         if self.finding == Finding::NotClear
@@ -318,7 +330,7 @@ impl Experiment {
             let range = self.unknown_range.filter(|_| self.certainty.paired);
             let range = range.map_or_else(String::new, |(low, high)| {
                 format!(
-                    " If they had all failed or succeeded, the difference could be from {} to {} tasks.",
+                    " Depending on how they ended, the difference is anywhere from {} to {} tasks.",
                     tasks_words(low),
                     tasks_words(high)
                 )
@@ -370,15 +382,15 @@ impl Experiment {
         if !certainty.paired {
             all.push((
                 "Test",
-                "Fisher’s exact test of one run per task, two-sided.".to_owned(),
+                "Fisher's exact test of one run per task, two-sided.".to_owned(),
             ));
             all.push((
                 "Interval",
-                "Newcombe’s, from Wilson’s intervals of each side.".to_owned(),
+                "Newcombe's, from Wilson's intervals of each side.".to_owned(),
             ));
             all.push((
                 "Assumes",
-                "Runs are independent of each other. The tasks of both sets are equally hard. Steps, tokens, cost and time aren’t tested.".to_owned(),
+                "Runs are independent of each other. The tasks of both sets are equally hard. Steps, tokens, cost and time aren't tested.".to_owned(),
             ));
             return all;
         }
@@ -391,7 +403,7 @@ impl Experiment {
         all.push((
             "Test",
             format!(
-                "Paired permutation test: flips the sign of each task’s difference {how}. Two-sided, mid-p. With one run per task it is McNemar’s test."
+                "Paired permutation test: flips the sign of each task's difference {how}. Two-sided, mid-p. With one run per task it is McNemar's test."
             ),
         ));
         let is_same = self.success().is_some_and(|success| success.p == Some(1.0));
@@ -400,12 +412,12 @@ impl Experiment {
         } else if is_same && self.better + self.worse == 0 {
             "No task came out differently. With 95% confidence, at most this many would."
         } else {
-            "All differences that the same test doesn’t reject at 5%. So it excludes 0 exactly when p < 0.05."
+            "All differences that the same test doesn't reject at 5%. So it excludes 0 exactly when p < 0.05."
         };
         all.push(("Interval", interval.to_owned()));
         all.push((
             "Assumes",
-            "Tasks are independent of each other. Runs of one task aren’t: they count as one mean. Nothing but the listed differences changed between the sets.".to_owned(),
+            "Tasks are independent of each other. Runs of one task aren't: they count as one mean. Nothing but the listed differences changed between the sets.".to_owned(),
         ));
         all.push((
             "Corrected",

@@ -451,7 +451,7 @@ impl Failure {
         parts(&self.message)
     }
 
-    /// Returns the message with `<n>` for `‹n›`, for terminals.
+    /// Returns the message with marks for what varies: `‹n›`.
     pub(crate) fn plain(&self) -> String {
         plain(&self.message)
     }
@@ -461,7 +461,7 @@ impl Failure {
 fn plain(message: &str) -> String {
     let part = |part: &Part<'_>| match part {
         Part::Words(words) => (*words).to_owned(),
-        Part::Folded(word) => format!("<{word}>"),
+        Part::Folded(word) => format!("‹{word}›"),
     };
     parts(message).iter().map(part).collect()
 }
@@ -478,7 +478,7 @@ impl Failures {
         match (carried, self.runs_ended) {
             (_, 0) => format!("{of}, and none ended with it."),
             (carried, ended) => format!(
-                "{of}: {} carried on, {} ended with it.",
+                "{of}: {} continued, {} ended with it.",
                 count(carried as u64),
                 count(ended as u64)
             ),

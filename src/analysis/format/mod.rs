@@ -169,7 +169,8 @@ pub(crate) fn clock(stamp: Stamp, zone: &TimeZone) -> Option<Clock> {
         text: text("%H:%M:%S"),
         title: match at.time_zone().iana_name() {
             _ if !stamp.zoned => text("%-d %b %Y, %H:%M:%S.%3f, zone not recorded"),
-            Some("UTC") => text("%-d %b %Y, %H:%M:%S.%3f UTC"),
+            // A system may name the zone either way.
+            Some("UTC" | "Etc/UTC") => text("%-d %b %Y, %H:%M:%S.%3f UTC"),
             Some(name) => format!(
                 "{} {name} ({})",
                 text("%-d %b %Y, %H:%M:%S.%3f"),
@@ -194,7 +195,7 @@ pub(crate) fn bound(is_lower_bound: bool, is_estimate: bool) -> &'static str {
         (false, false) => "",
         (false, true) => "≈",
         (true, false) => "≥",
-        (true, true) => "≥\u{a0}≈",
+        (true, true) => "≥≈",
     }
 }
 

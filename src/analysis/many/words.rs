@@ -256,26 +256,18 @@ impl Overview {
             let before = of(before?);
             amounts(of(now).sum?, before.sum?, before.runs, words)
         };
-        let per_run = |measure: &Measure, words: fn(f64) -> String| {
+        let per_run = |measure: &Measure, words: fn(f64) -> String, lack: &str| {
             let median = measure
                 .median
                 .map(|median| format!("median {}", words(median)));
             let missing = now.runs.saturating_sub(measure.runs);
             let missing = (missing > 0 && measure.runs > 0)
-                .then(|| format!("not recorded by {}", count(missing as u64)));
+                .then(|| format!("{} without {lack}", counted(missing, "run")));
             joined(median.into_iter().chain(missing))
         };
         let repeated = match self.repeated_tasks {
             0 => "no task was run twice".to_owned(),
-            tasks => format!(
-                "{} {}",
-                count(tasks as u64),
-                if tasks == 1 {
-                    "repeated task"
-                } else {
-                    "repeated tasks"
-                }
-            ),
+            tasks => format!("{} ran more than once", counted(tasks, "task")),
         };
         let shared = self.shared_tasks.map(|shared| {
             let percent = |rate: f64| format::percent((rate * 1e6).round() as u64, 1_000_000);
@@ -318,19 +310,19 @@ impl Overview {
                 name: "Tokens",
                 sum: now.tokens.tokens(),
                 change: change(|totals| &totals.tokens, tokens).unwrap_or_default(),
-                more: per_run(&now.tokens, tokens),
+                more: per_run(&now.tokens, tokens, "token counts"),
             },
             Fact {
                 name: "Cost",
                 sum: now.cost.cost(),
                 change: change(|totals| &totals.cost, format::usd).unwrap_or_default(),
-                more: per_run(&now.cost, format::usd),
+                more: per_run(&now.cost, format::usd, "a cost"),
             },
             Fact {
-                name: "Time",
+                name: "Duration",
                 sum: now.duration_ms.time(),
                 change: change(|totals| &totals.duration_ms, format::millis).unwrap_or_default(),
-                more: per_run(&now.duration_ms, format::millis),
+                more: per_run(&now.duration_ms, format::millis, "a duration"),
             },
         ]
     }

@@ -144,7 +144,7 @@ const PAIRS: [(&str, &str); 10] = [
 ];
 const NUMBERED: [&str; 4] = ["text", "new_text", "new_str", "replacement_text"];
 /// The placeholder for the path of a file that the tool has open and the call doesn't name.
-const OPEN_FILE: &str = "(open file, not named in the call)";
+const OPEN_FILE: &str = "(file not recorded)";
 const WHOLE: [&str; 5] = ["content", "contents", "file_text", "new_content", "text"];
 
 /// Returns the edits that a call of the tool `name` requests. Empty if the call isn't an edit, or

@@ -176,7 +176,7 @@ fn edits_of_the_file_that_a_tool_has_open() {
     let (edits, arguments) = of("edit", r#"{"search": "a:", "replace": "b:"}"#);
     assert_eq!(
         (&*edits[0].0, edits[0].1, edits[0].2),
-        ("(open file, not named in the call)", 1, 1)
+        ("(file not recorded)", 1, 1)
     );
     assert_eq!(arguments, ["search", "replace"]);
     let (edits, _) = of(

@@ -13,6 +13,7 @@ use crate::stop::Gate;
 
 pub(super) fn headline(
     results: &[RuleResult],
+    names: &[String],
     suggested: bool,
     record: &Record,
     summary: &Summary,
@@ -38,7 +39,7 @@ pub(super) fn headline(
         _ => ("These rules", "None of these rules would"),
     };
     let (first, open) = together(results);
-    let Some((_, first)) = first else {
+    let Some((place, first)) = first else {
         let last = label(last);
         return match (open, results) {
             (true, [_]) => "Not enough data to evaluate this rule.".to_owned().into(),
@@ -58,6 +59,17 @@ pub(super) fn headline(
                 format!("{none} have stopped the run by step {last}, where the record ends.").into()
             }
         };
+    };
+    // Of several rules, names the only one that fires there.
+    let fired = |result: &&RuleResult| {
+        let stops = matches!(result.found, StopTiming::Earlier | StopTiming::Same);
+        stops && result.step == first.step
+    };
+    let these = match results.iter().filter(fired).count() {
+        1 if results.len() > 1 => names
+            .get(place)
+            .map_or_else(|| these.to_owned(), |name| name.clone()),
+        _ => these.to_owned(),
     };
     let lead = match (first.found, first.step) {
         (StopTiming::Earlier, Some(step)) => {
@@ -186,7 +198,7 @@ mod tests {
             (
                 "sample_runs/fix_bug",
                 &["max_steps=11", "max_steps=90"],
-                "These rules would have stopped the run at step 10, where it ended.",
+                "max_steps=11 would have stopped the run at step 10, where it ended.",
             ),
             (
                 "sample_runs/fix_bug",
@@ -211,7 +223,7 @@ mod tests {
             (
                 "sample_runs/fix_bug",
                 &["critic_below=nobody:0.5", "max_steps=11"],
-                "These rules would have stopped the run at step 10, where it ended. A rule that couldn't be evaluated might have stopped it earlier.",
+                "max_steps=11 would have stopped the run at step 10, where it ended. A rule that couldn't be evaluated might have stopped it earlier.",
             ),
             (
                 "sample_runs/stagnation",

@@ -203,7 +203,15 @@ pub fn report(
     let live = summary.life.liveness.may_grow();
     let answered = summary.verdict.answer_known();
     let results = rule_set.ask(&record, answered);
-    let headline = headline(&results, rule_set.suggested, &record, summary, index);
+    let names: Vec<String> = rule_set.specs().iter().map(ToString::to_string).collect();
+    let headline = headline(
+        &results,
+        &names,
+        rule_set.suggested,
+        &record,
+        summary,
+        index,
+    );
     let first = super::together(&results).0.map(|(place, _)| place);
     let saves = |result: &RuleResult| result.saved.ms.is_some_and(|ms| ms > 0);
     let saves_time = results.iter().any(saves);

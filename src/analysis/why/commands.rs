@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::analysis::format::count;
+use crate::analysis::lost::lost;
 use crate::analysis::newest::newest_run;
 use crate::model::{CallEnd, Index};
 
@@ -17,6 +18,10 @@ pub struct FailedCommands {
     pub count: usize,
     /// How many of them succeeded after their last failure.
     pub passed_later: usize,
+    /// Whether steps are missing, in which a command may have passed.
+    #[serde(skip)]
+    #[schemars(skip)]
+    pub(crate) are_steps_missing: bool,
 }
 
 impl FailedCommands {
@@ -24,8 +29,15 @@ impl FailedCommands {
     /// the same command.
     pub fn words(self) -> String {
         let passed = match (self.count, self.passed_later) {
+            (1, 0) if self.are_steps_missing => {
+                return "1 command failed and didn't pass in the steps that could be read"
+                    .to_owned();
+            }
             (1, 0) => return "1 command failed and never passed later".to_owned(),
-            (1, _) => return "1 command failed and passed later".to_owned(),
+            (1, _) => return "1 command failed, then passed".to_owned(),
+            (_, 0) if self.are_steps_missing => {
+                "none passed in the steps that could be read".to_owned()
+            }
             (_, 0) => "none passed later".to_owned(),
             (all, passed) if all == passed => "each passed later".to_owned(),
             (_, passed) => format!("{} passed later", count(passed as u64)),
@@ -62,6 +74,7 @@ pub(super) fn failed_commands(index: &Index) -> Option<FailedCommands> {
     }
     let is_whole = !index.step_skips().is_cut();
     (is_whole && !passed.is_empty()).then(|| FailedCommands {
+        are_steps_missing: lost(index).is_some(),
         count: passed.len(),
         passed_later: passed.values().filter(|passed| **passed).count(),
     })

@@ -93,7 +93,7 @@ impl Kind {
     /// Returns the name for lists.
     pub fn name(self) -> &'static str {
         match self {
-            Self::Named => "Values of keys that name a secret",
+            Self::Named => "Values of secret-looking keys",
             Self::Token => "API keys and tokens",
             Self::PrivateKey => "Private keys",
             Self::InAddress => "Passwords in addresses",

@@ -548,7 +548,14 @@ impl Base<'_> {
         let label = |edit: Option<&Edited>| edit.map(|edit| self.view.label(edit.step));
         let (first, last) = (label(file.edits.first()), label(file.edits.last()));
         match (first, last) {
-            (Some(first), Some(last)) if first != last => format!("{edits}, steps {first}–{last}"),
+            (Some(first), Some(last)) if first != last => {
+                let between = if file.edits.len() == 2 {
+                    " and "
+                } else {
+                    "–"
+                };
+                format!("{edits}, steps {first}{between}{last}")
+            }
             (Some(step), _) => format!("{edits}, step {step}"),
             _ => edits,
         }

@@ -251,7 +251,7 @@ impl<'a> IssuesTab<'a> {
         }
         let listed = counts
             .into_iter()
-            .map(|(kind, count)| (level(kind, word(kind)), format!("{count} {}", kind.words())));
+            .map(|(kind, count)| (level(kind, word(kind)), kind.counted(count)));
         let unlisted = self.view.summary.issues.0.saturating_sub(self.issues.len());
         let more = (unlisted > 0).then(|| {
             let words = format!(
@@ -302,6 +302,12 @@ impl<'a> IssuesTab<'a> {
             Some(0) => (String::new(), String::new()),
             line => (number(line), number(issue.offset)),
         }
+    }
+
+    /// Returns whether any of the shown issues has a line. Otherwise those columns are empty.
+    fn has_lines(&self) -> bool {
+        self.rows()
+            .any(|issue| issue.line.is_some_and(|line| line > 0))
     }
 
     /// Links the step or event with the issue.

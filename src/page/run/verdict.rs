@@ -107,6 +107,11 @@ impl<'a> Verdict<'a> {
     fn certainty(&self) -> String {
         match (self.why.certainty, self.why.doubt) {
             (_, "") => String::new(),
+            (Certainty::Inferred, doubt)
+                if self.view.summary.verdict.sentence.contains("inferred") =>
+            {
+                format!("{}.", capitalised(doubt))
+            }
             (Certainty::Inferred, doubt) => format!("Inferred: {doubt}."),
             (_, doubt) => format!("{}.", capitalised(doubt)),
         }
@@ -159,8 +164,12 @@ impl<'a> Verdict<'a> {
 
     /// Returns the same for the line that opens the panel. A link inside it couldn't be reached by
     /// all readers.
-    fn trouble_in_line(&self) -> Option<Phrase> {
-        self.told_trouble(|place, _| Phrase::from(place))
+    /// Also returns it as a text, for a line that is too narrow.
+    fn trouble_in_line(&self) -> Option<(Phrase, String)> {
+        let phrase = self.told_trouble(|place, _| Phrase::from(place))?;
+        let trouble = self.why.first_trouble.as_ref()?;
+        let whole = text::one_line(&trouble.text, TROUBLE_CHARS).0;
+        Some((phrase, whole))
     }
 
     /// Describes the first trouble. `at` returns its position, with the address given.

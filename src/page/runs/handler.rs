@@ -16,6 +16,7 @@ use crate::page::app::AppState;
 use crate::page::blocking::blocking;
 use crate::page::error::{Answer, WebError};
 use crate::page::params::Params;
+use crate::page::part::href;
 use crate::page::runs::csv::{fields, write_csv};
 use crate::page::runs::fill::list::{ListContext, Listed, MAX_ROWS, Root, Store, WINDOW, Watch};
 use crate::page::runs::fill::{page, pulse};
@@ -29,8 +30,9 @@ pub(crate) async fn runs(State(state): State<AppState>, params: Params) -> Answe
             .as_deref()
             .filter(|after| !is_cursor(after, context.sort))
         {
-            let detail = "Use the links below the table, which contain valid values of after.";
-            return Err(WebError::bad_request("Invalid list position:", detail).named(after));
+            let detail = "The link to these runs is incomplete or of another sort order.";
+            let error = WebError::bad_request("Invalid list position", detail).named(after);
+            return Err(error.link("First page", href::runs(&context.query)));
         }
         html(&page(context, runs))
     })
@@ -164,12 +166,14 @@ const MAX_MARKS: usize = 50;
 /// Returns an error if the field doesn't exist or can't be sorted by.
 pub(crate) fn sort(params: &Params) -> Result<Sort, WebError> {
     let text = params.text("sort");
-    let parsed = if text.is_empty() {
-        Ok(Sort::default())
-    } else {
-        text.parse()
-    };
-    parsed.map_err(|why: String| WebError::bad_request("Can't sort by", &why).named(text))
+    if text.is_empty() {
+        return Ok(Sort::default());
+    }
+    text.parse().map_err(|_: String| {
+        let names = Sort::names();
+        let detail = format!("Sort by one of: {names}. A leading - reverses the order.");
+        WebError::bad_request("There is no column", &detail).named(text)
+    })
 }
 
 /// Returns what to group runs by, if anything.
@@ -184,7 +188,7 @@ pub(crate) fn group(params: &Params) -> Result<Option<&'static Grouping>, WebErr
     Grouping::find(text).map(Some).ok_or_else(|| {
         WebError::bad_request(
             "Can't group by",
-            &format!("group must be one of: {}.", Grouping::names()),
+            &format!("Group by one of: {}.", Grouping::names()),
         )
         .named(text)
     })

@@ -352,7 +352,12 @@ fn or_no_score(score: Option<f64>) -> String {
 /// thresholds are the usual ones of textbooks, not those of a statistical test.
 fn rank(pair: &Pair) -> (String, &'static str) {
     let rank = match pair.rank {
-        Rank::TooFew => return ("too few".to_owned(), "fewer than 3 steps with both scores"),
+        Rank::TooFew => {
+            return (
+                "not enough data".to_owned(),
+                "fewer than 3 steps with both scores",
+            );
+        }
         Rank::Flat => return ("none".to_owned(), "one critic's score never changes"),
         Rank::Of(rank) => rank,
     };

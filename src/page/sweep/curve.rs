@@ -158,24 +158,22 @@ impl<'a> Curve<'a> {
         )
     }
 
-    /// Returns the label of the horizontal axis: `tokens spent in 96 runs`.
+    /// Returns the label of the horizontal axis: `tokens spent`.
     pub(super) fn across(&self) -> String {
-        format!(
-            "{} spent in {}",
-            self.unit(),
-            format::counted(self.sum.runs as usize, "run")
-        )
+        format!("{} spent", self.unit())
     }
 
-    /// Returns the label of the vertical axis: `out of 52`. Only runs with enough data for every
-    /// limit are on the curve, so that its points are comparable.
-    pub(super) fn up(&self) -> String {
-        let answers = format::count(self.sum.answers);
-        if self.is_whole {
-            return format!("out of {answers}");
-        }
+    /// States what is on the curve: `96 runs, 52 answers`. Only runs with enough data for every limit
+    /// are, so that its points are comparable.
+    pub(super) fn covers(&self) -> String {
         let runs = format::counted(self.sum.runs as usize, "run");
-        format!("out of {answers}, in the {runs} with enough data for every limit")
+        let answers = format::counted(self.sum.answers as usize, "answer");
+        let complete = if self.is_whole {
+            ""
+        } else {
+            " with complete data"
+        };
+        format!("{runs}{complete}, {answers}")
     }
 
     pub(super) fn recorded(&self) -> String {

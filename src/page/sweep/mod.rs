@@ -666,18 +666,17 @@ fn no_best(standing: &Standing<'_>, sweep_rule: &SweepRule, sweep: &Sweep) -> He
             one.and("Other limits do equally well.")
         }
         (Choice::Tie(place), _) => {
-            least_costly(unit, effect(place)).and("Other limits lose equally few answers.")
+            least_costly(effect(place)).and("Other limits lose equally few answers.")
         }
-        (Choice::One(place), _) => least_costly(unit, effect(place)),
+        (Choice::One(place), _) => least_costly(effect(place)),
     }
 }
 
 /// Returns the answer if every limit that saves anything loses answers, with the limit that loses
 /// the fewest.
-fn least_costly(unit: &str, effect: Option<Headline>) -> Headline {
-    let effect = effect.unwrap_or_default().to_string();
-    sentence(format!("No limit saves {unit} without losing answers"))
-        .and(&format!("Fewest lost: {effect}"))
+fn least_costly(effect: Option<Headline>) -> Headline {
+    let effect = effect.unwrap_or_default();
+    effect.after("Every limit loses answers. Best: ")
 }
 
 fn all_rules(standing: &Standing<'_>, sweep: &Sweep) -> Headline {
@@ -781,9 +780,9 @@ fn notes(standing: &Standing<'_>, sweep: &Sweep) -> Vec<String> {
         .map(|(needs, runs)| {
             let of = counted(runs as usize, "run");
             if sweep.limits().len() > 1 {
-                format!("Not evaluated at some limit: {of}, because {needs}")
+                format!("{of} couldn't be evaluated at every limit: {needs}")
             } else {
-                format!("Not evaluated: {of}, because {needs}")
+                format!("{of} couldn't be evaluated: {needs}")
             }
         })
         .collect();
@@ -821,7 +820,7 @@ fn notes(standing: &Standing<'_>, sweep: &Sweep) -> Vec<String> {
         "wasn't evaluated because it isn't fully read yet or was evicted from its store's cache",
         "weren't evaluated because they aren't fully read yet or were evicted from their store's cache",
     ));
-    notes.push("What a run would have done after its recorded end is unknown. Rules that fire only then count as not reached".to_owned());
+    notes.push("What a run would have done after its recorded end is unknown. A rule that fires only after that counts as not reached".to_owned());
     notes.push(
         "Time saved is measured to the end of each run's last step, on the recording machine's clock"
             .to_owned(),

@@ -1189,7 +1189,7 @@ fn other_databases_and_other_versions() {
         (steps.len(), &*skipped),
         (
             0,
-            &["it isn't a Hermes store: it has no table sessions".to_owned()][..]
+            &["not a Hermes store (no table `sessions`)".to_owned()][..]
         )
     );
     let (_temp, _, skipped) = made(
@@ -1198,7 +1198,7 @@ fn other_databases_and_other_versions() {
     );
     assert_eq!(
         skipped,
-        ["it isn't an OpenCode store: table session has no column id"]
+        ["not an OpenCode store (table `session` has no column `id`)"]
     );
     // A version with few columns and without events.
     let (_temp, steps, skipped) = made(

@@ -55,8 +55,9 @@ const fn of(name: &'static str, label: &'static str, of: Of) -> Grouping {
 }
 
 impl Grouping {
-    /// Returns the one with this name.
+    /// Returns the one with this name. Menus call the writer of a run its tool, so `tool` is one too.
     pub(crate) fn find(name: &str) -> Option<&'static Grouping> {
+        let name = if name == "tool" { "writer" } else { name };
         GROUPINGS.iter().find(|grouping| grouping.name == name)
     }
 

@@ -392,7 +392,9 @@ impl Actions {
             let Some(call) = &pair.call else { continue };
             let before = called.iter().filter(|name| **name == call.name).count();
             called.push(call.name.clone());
-            for block in pair.blocks.iter_mut().filter(|_| before > 0) {
+            // A page with many texts doesn't name them.
+            let is_named = |block: &&mut Block| before > 0 && !block.text.name.is_empty();
+            for block in pair.blocks.iter_mut().filter(is_named) {
                 block.text.name = format!("{}, call {}", block.text.name, before + 1).into();
             }
         }

@@ -214,10 +214,8 @@ impl<'a> List<'a> {
         // An estimated cost has its own mark.
         let is_cost = matches!(value, Value::Usd(_));
         let words = value.words(now, zone).map(|words| {
-            match format::bound(!all, sum.is_estimate && !is_cost) {
-                "≥" => format!("≥\u{a0}{words}"),
-                mark => format!("{mark}{words}"),
-            }
+            let mark = format::bound(!all, sum.is_estimate && !is_cost);
+            format!("{mark}{words}")
         });
         let from = || {
             group
@@ -238,10 +236,15 @@ impl<'a> List<'a> {
         });
         let copies = (group.copies > 0).then(|| group.copies_in_words());
         let branches = (group.branches > 0).then(|| group.branches_in_words());
-        let titles: Vec<String> = [part, basis, copies, branches]
+        let notes: Vec<String> = [part, basis, copies, branches]
             .into_iter()
             .flatten()
             .collect();
+        // The cell may be too narrow for the value.
+        let titles: Vec<String> = match notes.is_empty() {
+            true => notes,
+            false => words.iter().cloned().chain(notes).collect(),
+        };
         Cell {
             text: words,
             title: Some(titles.join(", ")).filter(|title| !title.is_empty()),

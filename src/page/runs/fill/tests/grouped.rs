@@ -86,7 +86,7 @@ fn groups_are_rows_with_counts_and_sums() {
         "{html}"
     );
     assert!(
-        html.contains("≥\u{a0}11.0k") && html.contains("recorded by 11 of 12 runs"),
+        html.contains("≥11.0k") && html.contains("recorded by 11 of 12 runs"),
         "{html}"
     );
     assert!(html.contains("title=\"/home/me/shop\""), "{html}");
