@@ -307,7 +307,7 @@ fn several_runs_lie_over_each_other_and_a_wrong_key_is_named() {
         ["/scores"]
     );
     assert_eq!(
-        texts(&empty, ".choose .mono").len(),
+        texts(&empty, ".choose li label").len(),
         6,
         "the runs that have scores"
     );
