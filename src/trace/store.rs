@@ -476,7 +476,7 @@ impl Store {
         }
         self.rowid = rowid.ok_or_else(|| {
             let (what, name) = (self.rows.what, self.rows.messages.name);
-            let what = format!("it isn't {what}: columns of table {name} hide its row ids");
+            let what = format!("not {what} (columns of table `{name}` hide its row ids)");
             io::Error::new(io::ErrorKind::InvalidData, what)
         })?;
         for mark in self.rows.marks {

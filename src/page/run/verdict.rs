@@ -159,7 +159,7 @@ impl<'a> Verdict<'a> {
 
     /// Describes the first error.
     fn trouble(&self) -> Option<Phrase> {
-        self.told_trouble(|place, href| Phrase::new().link(place, href))
+        self.told_trouble(|place, href| Phrase::new().link(capitalised(&place), href))
     }
 
     /// Returns the same for the line that opens the panel. A link inside it couldn't be reached by
@@ -185,7 +185,7 @@ impl<'a> Verdict<'a> {
             .place(self.view.index)
             .zip(self.address(event, trouble.step));
         let mut phrase = match place {
-            Some((place, href)) => at(capitalised(&place), href).text(": "),
+            Some((place, href)) => at(place, href).text(": "),
             None => Phrase::new(),
         };
         let (command, text) = trouble.parts();

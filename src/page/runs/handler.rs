@@ -7,7 +7,7 @@ use axum::extract::{OriginalUri, State};
 use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
 use axum::response::IntoResponse;
 
-use crate::analysis::columns::{COLUMNS, Shown, chosen, in_order};
+use crate::analysis::columns::{COLUMNS, Column, Shown, chosen, in_order};
 use crate::analysis::query::{Query, Sort};
 use crate::analysis::select::{Grouping, is_cursor, select};
 use crate::live::Mode;
@@ -172,7 +172,12 @@ pub(crate) fn sort(params: &Params) -> Result<Sort, WebError> {
     text.parse().map_err(|_: String| {
         let names = Sort::names();
         let detail = format!("Sort by one of: {names}. A leading - reverses the order.");
-        WebError::bad_request("There is no column", &detail).named(text)
+        // Some columns can't be sorted by.
+        let title = match Column::find(text.trim_start_matches('-')) {
+            Some(_) => "Can't sort by",
+            None => "There is no column",
+        };
+        WebError::bad_request(title, &detail).named(text)
     })
 }
 

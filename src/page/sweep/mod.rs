@@ -666,17 +666,19 @@ fn no_best(standing: &Standing<'_>, sweep_rule: &SweepRule, sweep: &Sweep) -> He
             one.and("Other limits do equally well.")
         }
         (Choice::Tie(place), _) => {
-            least_costly(effect(place)).and("Other limits lose equally few answers.")
+            least_costly(unit, effect(place)).and("Other limits lose equally few answers.")
         }
-        (Choice::One(place), _) => least_costly(effect(place)),
+        (Choice::One(place), _) => least_costly(unit, effect(place)),
     }
 }
 
 /// Returns the answer if every limit that saves anything loses answers, with the limit that loses
 /// the fewest.
-fn least_costly(effect: Option<Headline>) -> Headline {
+fn least_costly(unit: &str, effect: Option<Headline>) -> Headline {
     let effect = effect.unwrap_or_default();
-    effect.after("Every limit loses answers. Best: ")
+    effect.after(&format!(
+        "Every limit that saves {unit} loses answers. Best: "
+    ))
 }
 
 fn all_rules(standing: &Standing<'_>, sweep: &Sweep) -> Headline {
