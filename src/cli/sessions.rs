@@ -6,45 +6,11 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use super::config::home;
+use crate::format::SESSION_HOMES;
 use crate::live::Elsewhere;
 use crate::trace::name_stores;
 
-/// The tool, the variable for its directory, that directory in the home, and where it contains the
-/// sessions. Without a directory in the home, only the variable names it.
-const TOOLS: [(&str, &str, &str, &str); 18] = [
-    ("Claude Code", "CLAUDE_CONFIG_DIR", ".claude", "projects"),
-    ("Codex", "CODEX_HOME", ".codex", "sessions"),
-    // Sessions archived by the user.
-    ("Codex", "CODEX_HOME", ".codex", "archived_sessions"),
-    ("Gemini CLI", "", ".gemini", "tmp"),
-    ("Qwen Code", "", ".qwen", "projects"),
-    ("Pi", "PI_CODING_AGENT_DIR", ".pi/agent", "sessions"),
-    ("Pi", "PI_CODING_AGENT_SESSION_DIR", "", ""),
-    (
-        "GitHub Copilot CLI",
-        "COPILOT_HOME",
-        ".copilot",
-        "session-state",
-    ),
-    ("Kimi Code", "KIMI_CODE_HOME", ".kimi-code", "sessions"),
-    ("Mistral Vibe", "VIBE_HOME", ".vibe", "logs/session"),
-    ("Cline", "CLINE_DIR", ".cline", "data/sessions"),
-    ("Cline", "CLINE_DATA_DIR", "", "sessions"),
-    ("Continue", "CONTINUE_GLOBAL_DIR", ".continue", "sessions"),
-    ("gptme", "XDG_DATA_HOME", ".local/share", "gptme/logs"),
-    ("gptme", "GPTME_LOGS_HOME", "", ""),
-    ("Droid", "", ".factory", "sessions"),
-    ("Amp", "XDG_DATA_HOME", ".local/share", "amp/threads"),
-    // Sessions of versions before its database.
-    (
-        "OpenCode",
-        "XDG_DATA_HOME",
-        ".local/share",
-        "opencode/storage",
-    ),
-];
-
-/// The tools that keep their sessions in a database: as above, with the path of the database.
+/// The tools that keep their sessions in a database: as [`SESSION_HOMES`], with the path of the database.
 const STORES: [(&str, &str, &str, &str); 5] = [
     (
         "OpenCode",
@@ -96,7 +62,7 @@ fn among(var: impl Fn(&str) -> Option<OsString>) -> Vec<Elsewhere> {
         }
         Some(Elsewhere { tool, dir })
     };
-    let folders = TOOLS.into_iter().filter_map(place);
+    let folders = SESSION_HOMES.into_iter().filter_map(place);
     let stores = STORES.into_iter().filter_map(place).map(|mut store| {
         let named = DATABASES.iter().find(|(tool, _)| *tool == store.tool);
         if let Some(path) = named.and_then(|(_, name)| var(name)) {
@@ -167,7 +133,7 @@ mod tests {
     #[test]
     fn each_place_is_documented() {
         let manual = include_str!("../../docs/using.md");
-        for (tool, name, below, sessions) in TOOLS.into_iter().chain(STORES) {
+        for (tool, name, below, sessions) in SESSION_HOMES.into_iter().chain(STORES) {
             let row = manual
                 .lines()
                 .find(|line| line.starts_with(&format!("| {tool} | `~/")))

@@ -72,6 +72,7 @@ mod goose;
 mod gptme;
 mod harbor;
 mod hermes;
+mod homes;
 mod inspect;
 mod kimi;
 mod lines;
@@ -104,12 +105,11 @@ pub(crate) use qitos::event_kind;
 
 pub(crate) use added::own_words;
 pub(crate) use draft::{Draft, EventDraft, Open, RecordPlace};
+pub(crate) use homes::{SESSION_HOMES, hidden_sessions};
 pub use lines::{HEAD_BYTES, is_record, may_be_trace};
 pub(crate) use lines::{SQLITE, name_stores, store_of_log};
 pub(crate) use lines::{before_compression, is_lines};
-pub use origin::{
-    EMPTY, Origin, UNKNOWN, hidden_sessions, is_hidden_folder, is_hidden_trace, origin,
-};
+pub use origin::{EMPTY, Origin, UNKNOWN, is_hidden_folder, is_hidden_trace, origin};
 pub(crate) use part::{Answer, CallDraft, Part, Tokens, is_at_limit};
 pub use qitos::{event_head, manifest, step_head};
 pub(crate) use reader::{Reader, Source, Tool};

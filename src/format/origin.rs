@@ -96,28 +96,6 @@ pub fn is_hidden_folder(name: &str) -> bool {
     cfg!(feature = "board") && name == ".crush"
 }
 
-/// Directories whose names begin with a dot, and where coding agents keep sessions in them.
-const HIDDEN_SESSIONS: [(&str, &str); 11] = [
-    (".claude", "projects"),
-    (".cline", "data/sessions"),
-    (".codex", "sessions"),
-    (".continue", "sessions"),
-    (".copilot", "session-state"),
-    (".factory", "sessions"),
-    (".gemini", "tmp"),
-    (".kimi-code", "sessions"),
-    (".pi", "agent/sessions"),
-    (".qwen", "projects"),
-    (".vibe", "logs/session/unified"),
-];
-
-/// Returns where a coding agent keeps sessions in a directory with this name, which begins with a dot
-/// and isn't searched.
-pub fn hidden_sessions(name: &str) -> Option<&'static str> {
-    let known = HIDDEN_SESSIONS.iter().find(|(folder, _)| *folder == name);
-    known.map(|(_, below)| *below)
-}
-
 /// Decodes the beginning of a UTF-16 file, recognised by its byte order mark, as UTF-8.
 fn utf16(head: &[u8]) -> Option<Vec<u8>> {
     let (unit, text): (fn([u8; 2]) -> u16, _) = match head {

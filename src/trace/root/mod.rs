@@ -928,9 +928,8 @@ fn list(
             listing.files.push(Candidate::new(name));
         } else if is_hidden(&name) {
             // Tool directories such as `.git` contain no runs and can be large.
-            if let Some((name, below)) = text.zip(text.and_then(format::hidden_sessions)) {
-                listing.hidden.push(format!("{name}/{below}"));
-            }
+            let places = text.into_iter().flat_map(format::hidden_sessions);
+            listing.hidden.extend(places);
         } else if kind == Kind::Dir && format::holds_parts(visit.name(), &name) {
             listing.has_parts = true;
         } else if kind == Kind::Dir {
