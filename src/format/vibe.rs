@@ -127,15 +127,37 @@ struct Session {
     about: About,
 }
 
-/// The facts in the second document.
+/// The facts in the second document of a session, which versions 2 and 3 have.
 #[derive(Debug, Default)]
-struct About {
-    id: Option<Box<str>>,
-    parent: Option<Box<str>>,
-    project: Option<Box<str>>,
-    title: Option<Box<str>>,
-    model: Option<Box<str>>,
-    children: RecentSet<Box<str>>,
+pub(super) struct About {
+    pub(super) id: Option<Box<str>>,
+    pub(super) parent: Option<Box<str>>,
+    pub(super) project: Option<Box<str>>,
+    pub(super) title: Option<Box<str>>,
+    pub(super) model: Option<Box<str>>,
+    pub(super) children: RecentSet<Box<str>>,
+}
+
+impl About {
+    pub(super) fn of(document: &str) -> Self {
+        let meta = Meta::of(document);
+        let of = |object: Option<&str>, key| short(member(object?, key));
+        let mut about = Self {
+            id: short(meta.id),
+            parent: short(meta.parent),
+            project: of(meta.environment, "working_directory"),
+            title: filled(meta.title).map(|title| cut(&title)),
+            model: of(meta.config, "model_name"),
+            children: RecentSet::default(),
+        };
+        for child in walk::items(meta.children.unwrap_or_default()) {
+            let id = short(Some(child)).or_else(|| short(member(child, "session_id")));
+            if let Some(id) = id {
+                about.children.insert(id);
+            }
+        }
+        about
+    }
 }
 
 impl Reader for Session {
@@ -202,22 +224,7 @@ impl Reader for Session {
     }
 
     fn beside(&mut self, document: &str) {
-        let meta = Meta::of(document);
-        let of = |object: Option<&str>, key| short(member(object?, key));
-        self.about = About {
-            id: short(meta.id),
-            parent: short(meta.parent),
-            project: of(meta.environment, "working_directory"),
-            title: filled(meta.title).map(|title| cut(&title)),
-            model: of(meta.config, "model_name"),
-            children: RecentSet::default(),
-        };
-        for child in walk::items(meta.children.unwrap_or_default()) {
-            let id = short(Some(child)).or_else(|| short(member(child, "session_id")));
-            if let Some(id) = id {
-                self.about.children.insert(id);
-            }
-        }
+        self.about = About::of(document);
     }
 
     fn look(&mut self, draft: &mut Draft<'_>) {

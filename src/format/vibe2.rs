@@ -9,12 +9,12 @@
 
 use super::conversation::Conversation;
 use super::part::{self, quoted, text};
-use super::recent::RecentSet;
 use super::turns::Turns;
 use super::value::{
     above_zero, count, cut, filled, is_text, is_true, listed, member, micros, number, objects,
     short, unpacked,
 };
+use super::vibe::About;
 use super::{Answer, CallDraft, Draft, EventDraft, Part, Reader, Shape, Source, Tool, USER_SHELL};
 use crate::model::step::{NO_WORDS, Usage};
 use crate::model::{Can, Capabilities, Certainty, Compaction, Ended, Format};
@@ -62,8 +62,7 @@ fields! {
     struct Function { name, arguments }
     struct Outcome { output, duration, cancelled }
     struct Meta {
-        id = "session_id", parent = "parent_session_id", started = "start_time", saved = "end_time",
-        branch = "git_branch", environment, title, config, children = "child_sessions", stats,
+        started = "start_time", saved = "end_time", branch = "git_branch", config, stats,
     }
     struct Stats {
         input = "session_prompt_tokens", output = "session_completion_tokens", cached = "session_cached_tokens",
@@ -79,20 +78,15 @@ struct Session {
     /// Whether the last message is a reply.
     is_replied: bool,
     about: About,
+    saved: Saved,
 }
 
-/// The facts in the second document.
+/// The facts in the second document that only this version has there.
 #[derive(Debug, Default)]
-struct About {
-    id: Option<Box<str>>,
-    parent: Option<Box<str>>,
-    project: Option<Box<str>>,
+struct Saved {
     branch: Option<Box<str>>,
-    title: Option<Box<str>>,
-    model: Option<Box<str>>,
     started: Option<i64>,
     saved: Option<i64>,
-    children: RecentSet<Box<str>>,
     usage: Usage,
     cost: Option<f64>,
 }
@@ -150,17 +144,13 @@ impl Reader for Session {
     fn beside(&mut self, document: &str) {
         let meta = Meta::of(document);
         let stats = meta.stats.map(Stats::of).unwrap_or_default();
-        let of = |object: Option<&str>, key| short(member(object?, key));
-        self.about = About {
-            id: short(meta.id),
-            parent: short(meta.parent),
-            project: of(meta.environment, "working_directory"),
+        self.about = About::of(document);
+        let active = || short(member(meta.config?, "active_model"));
+        self.about.model = self.about.model.take().or_else(active);
+        self.saved = Saved {
             branch: filled(meta.branch).map(|branch| cut(&branch)),
-            title: filled(meta.title).map(|title| cut(&title)),
-            model: of(meta.config, "model_name").or_else(|| of(meta.config, "active_model")),
             started: micros(meta.started),
             saved: micros(meta.saved),
-            children: RecentSet::default(),
             // The input includes the cache.
             usage: Usage {
                 input: count(stats.input),
@@ -170,38 +160,32 @@ impl Reader for Session {
             },
             cost: above_zero(stats.cost),
         };
-        for child in listed(meta.children) {
-            let id = short(Some(child)).or_else(|| short(member(child, "session_id")));
-            id.into_iter().for_each(|id| {
-                self.about.children.insert(id);
-            });
-        }
     }
 
     fn look(&mut self, draft: &mut Draft<'_>) {
         let (ended, answer) = self.settled(draft);
-        let about = &self.about;
+        let (about, saved) = (&self.about, &self.saved);
         let run = draft.run();
         run.tool = Some("Mistral Vibe 2".into());
         run.run_id = about.id.clone();
         run.parent = about.parent.clone();
         (run.project, run.model) = (about.project.clone(), about.model.clone());
-        run.branches = about.branch.clone().into_iter().collect();
+        run.branches = saved.branch.clone().into_iter().collect();
         run.titles = about.title.clone().into_iter().collect();
-        (run.started_at, run.updated_at) = (about.started, about.saved);
+        (run.started_at, run.updated_at) = (saved.started, saved.saved);
         run.awaits_user = run.parent.is_none() && ended.is_some();
         run.ended = ended.map(Box::new);
         run.final_result = answer;
         run.turns = Some(self.conversation.turns());
         run.children = Some(about.children.len() as u64);
         run.child_ids = about.children.listed();
-        run.usage = about.usage;
-        let (input, output) = (about.usage.input, about.usage.output);
+        run.usage = saved.usage;
+        let (input, output) = (saved.usage.input, saved.usage.output);
         run.tokens = input
             .zip(output)
             .map(|(input, output)| input.saturating_add(output));
         // By the program's own prices.
-        run.cost_usd = about.cost;
+        run.cost_usd = saved.cost;
         run.cost_estimated = run.cost_usd.is_some();
     }
 }
