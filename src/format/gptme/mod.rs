@@ -351,7 +351,9 @@ fn assembled(n: usize, records: &[String]) -> String {
 
 /// Returns how long the calls of a reply took, by tool.
 fn took_in<'a>(metadata: &Metadata<'a>) -> Option<&'a str> {
-    member(metadata.timings?, "tool_ms_by_name")
+    /// Each session that is open keeps the times of its last reply; bytes.
+    const MAX: usize = 16 << 10;
+    member(metadata.timings?, "tool_ms_by_name").filter(|times| times.len() <= MAX)
 }
 
 /// Returns the part of a step that a message contains. `step` is the step so far, with the call of a
