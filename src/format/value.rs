@@ -154,12 +154,11 @@ pub(super) fn own_words_in(content: Option<&str>) -> String {
     own.collect::<Vec<_>>().join("\n")
 }
 
-/// Returns whether programs wrote all texts of a message, and nothing else is in it.
-pub(super) fn is_added(content: Option<&str>) -> bool {
+/// Returns whether programs wrote all texts of a message, and nothing else is in it. `own` are its
+/// [`own_words_in`].
+pub(super) fn is_added(content: Option<&str>, own: &str) -> bool {
     let is_text = |block: &str| text(member(block, "type")).is_some_and(|kind| kind == "text");
-    !spoken(content).trim().is_empty()
-        && own_words_in(content).is_empty()
-        && listed(content).all(is_text)
+    own.is_empty() && !spoken(content).trim().is_empty() && listed(content).all(is_text)
 }
 
 /// Returns the message in an error of a model's provider: `500 {"error":{"message":"Overloaded"}}` is
@@ -355,11 +354,10 @@ mod tests {
         assert_eq!(own_words_in(Some("{}")), "");
         assert_eq!(own_words_in(None), "");
         let reminder = r#"{"type":"text","text":"<system-reminder>a</system-reminder>"}"#;
-        assert!(is_added(Some(&format!("[{reminder}]"))));
-        assert!(!is_added(Some(&format!(
-            r#"[{reminder},{{"type":"image"}}]"#
-        ))));
-        assert!(!is_added(Some(content)));
-        assert!(!is_added(Some(r#""""#)));
+        let is_added = |content: &str| super::is_added(Some(content), &own_words_in(Some(content)));
+        assert!(is_added(&format!("[{reminder}]")));
+        assert!(!is_added(&format!(r#"[{reminder},{{"type":"image"}}]"#)));
+        assert!(!is_added(content));
+        assert!(!is_added(r#""""#));
     }
 }

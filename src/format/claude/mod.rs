@@ -525,7 +525,7 @@ impl Session {
         // A custom command acts as a prompt. The program writes the prompt's text in the next line.
         let is_expanded =
             self.has_command && is_true(line.meta) && !is_command && !words.starts_with(CAVEAT);
-        let is_added = is_added(message.content);
+        let is_added = is_added(message.content, &words);
         self.has_command = words.starts_with("<command-") || is_added && self.has_command;
         let is_note = is_true(line.meta) || is_true(line.summary) || is_command;
         if !is_expanded && is_note || is_added {

@@ -373,7 +373,7 @@ impl Stream {
                 draft.event(mark.stage("interrupted"));
             } else if text(line.parent).is_some()
                 || is_true(line.is_synthetic)
-                || is_added(message.content)
+                || is_added(message.content, &words)
             {
                 draft.event(mark.stage("note"));
             } else if self.unasked(draft) {
