@@ -2,8 +2,8 @@
 //! browser.
 //!
 //! The file has everything that the replay needs, but no observations or raw lines. That of a session
-//! begins with its transcript. It reuses the parts of the board's pages. Links to the board become links within the file or are
-//! removed.
+//! begins with its transcript. It reuses the parts of the board's pages. Links to the board become
+//! links within the file or are removed.
 //!
 //! It's sent as a download, because the file carries its own content security policy. The board's
 //! policy forbids all inline scripts and would break the file if it were shown in place.
@@ -522,10 +522,10 @@ fn write_transcript(
         if written > MAX_TRANSCRIPT {
             break;
         }
-        let Some(step) = transcript.step(n) else {
-            break;
-        };
-        written += write_html(out, &step, links, &mut picture)?;
+        // The list of steps says why a step can't be shown.
+        if let Some(step) = transcript.step(n) {
+            written += write_html(out, &step, links, &mut picture)?;
+        }
         end = n + 1;
     }
     if end < steps.end {
