@@ -498,12 +498,9 @@ fn write_text(
     };
     writeln!(out, "{}", look.paint(Ink::Dim, &foot))?;
     let estimated = all.iter().filter(|run| run.cost_estimated_usd().is_some());
-    let from: BTreeSet<String> = estimated.filter_map(|run| run.estimated_from()).collect();
-    let from: Vec<&str> = from
-        .iter()
-        .map(|from| from.strip_prefix("estimated ").unwrap_or(from))
-        .collect();
+    let from: BTreeSet<String> = estimated.filter_map(|run| run.estimate_source()).collect();
     if !from.is_empty() {
+        let from: Vec<String> = from.into_iter().collect();
         writeln!(out, "≈ estimated {}", from.join(", or "))?;
     }
     let files: usize = list.skipped_files.values().sum();

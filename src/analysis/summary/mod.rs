@@ -1011,8 +1011,14 @@ impl Summary {
 
     /// Returns the source of a cost estimate: `estimated from list prices of 2026-11-27`.
     pub fn estimated_from(&self) -> Option<String> {
+        self.estimate_source()
+            .map(|from| format!("estimated {from}"))
+    }
+
+    /// Returns the same without the first word: `from list prices of 2026-11-27`.
+    pub(crate) fn estimate_source(&self) -> Option<String> {
         if self.cost_by_run_usd.is_some() {
-            return Some("estimated by the run itself".to_owned());
+            return Some("by the run itself".to_owned());
         }
         let models = self
             .spent
@@ -1020,7 +1026,7 @@ impl Summary {
             .filter(|spent| !spent.is_paid && spent.tokens() > 0)
             .map(|spent| &*spent.model);
         let source = self.prices.as_deref()?.source_of(models);
-        (!source.is_empty()).then(|| format!("estimated from {}", format::visible_line(&source)))
+        (!source.is_empty()).then(|| format!("from {}", format::visible_line(&source)))
     }
 
     /// Returns the estimated cost if none is recorded: the run's own estimate, or else one from

@@ -84,6 +84,12 @@ impl Verdict {
         }
     }
 
+    /// Returns whether the sentence names what shows the end, in brackets after the head.
+    pub(crate) fn names_basis(&self) -> bool {
+        let rest = self.sentence.strip_prefix(self.head());
+        rest.is_some_and(|rest| rest.starts_with(" ("))
+    }
+
     /// Returns whether the run ended well with an answer, or `None` if it's unknown how the run
     /// ended.
     pub fn answer_known(&self) -> Option<bool> {

@@ -107,12 +107,10 @@ impl<'a> Verdict<'a> {
     fn certainty(&self) -> String {
         match (self.why.certainty, self.why.doubt) {
             (_, "") => String::new(),
-            (Certainty::Inferred, doubt)
-                if self.view.summary.verdict.sentence.contains("inferred") =>
-            {
-                format!("{}.", capitalised(doubt))
+            // The sentence says from what.
+            (Certainty::Inferred, doubt) if !self.view.summary.verdict.names_basis() => {
+                format!("Inferred: {doubt}.")
             }
-            (Certainty::Inferred, doubt) => format!("Inferred: {doubt}."),
             (_, doubt) => format!("{}.", capitalised(doubt)),
         }
     }
