@@ -489,6 +489,17 @@ impl View {
         href::runs(&all.join(" "))
     }
 
+    /// Returns a bar for each number of runs, which `terms` select.
+    fn run_bars(&self, runs: &[usize], terms: &str) -> Vec<Small> {
+        let bars = self.overview.bars.iter().zip(runs);
+        bars.map(|(bar, runs)| Small {
+            value: *runs as f64,
+            href: self.bar_link(bar, terms),
+            title: format!("{}: {}", self.bar_name(bar), counted(*runs, "run")),
+        })
+        .collect()
+    }
+
     /// Returns the address of the runs of a bar.
     fn bar_link(&self, bar: &Bar, terms: &str) -> String {
         let days = match bar.since == bar.until {
@@ -668,7 +679,6 @@ impl View {
 
     fn message(&self, failure: &FirstSeen) -> MessageView {
         let terms = format!("failure:{}", failure.id);
-        let bars = self.overview.bars.iter().zip(&failure.bars);
         MessageView {
             message: pieces(&failure.message),
             href: self.failure(&failure.id),
@@ -684,12 +694,7 @@ impl View {
                 format!("Runs per {}", self.overview.bars_are),
                 "b-err",
                 22.0,
-                bars.map(|(bar, runs)| Small {
-                    value: *runs as f64,
-                    href: self.bar_link(bar, &terms),
-                    title: format!("{}: {}", self.bar_name(bar), counted(*runs, "run")),
-                })
-                .collect(),
+                self.run_bars(&failure.bars, &terms),
                 None,
             ),
         }
@@ -970,7 +975,6 @@ impl View {
             None => "stop:none".to_owned(),
         };
         let look = charts::look(row.result);
-        let bars = self.overview.bars.iter().zip(&row.bars);
         let name = row.name.as_deref().unwrap_or("not recorded");
         ReasonView {
             href: self.link(&terms),
@@ -987,12 +991,7 @@ impl View {
                 format!("{}: runs by {}", text::shown(name), self.overview.bars_are),
                 "b-ink",
                 16.0,
-                bars.map(|(bar, runs)| Small {
-                    value: *runs as f64,
-                    href: self.bar_link(bar, &terms),
-                    title: format!("{}: {}", self.bar_name(bar), counted(*runs, "run")),
-                })
-                .collect(),
+                self.run_bars(&row.bars, &terms),
                 None,
             ),
             width: format!("{:.1}", row.runs as f64 * 100.0 / most.max(1) as f64),

@@ -549,11 +549,9 @@ impl Base<'_> {
         let (first, last) = (label(file.edits.first()), label(file.edits.last()));
         match (first, last) {
             (Some(first), Some(last)) if first != last => {
-                let between = if file.edits.len() == 2 {
-                    " and "
-                } else {
-                    "–"
-                };
+                let mut steps: Vec<usize> = file.edits.iter().map(|edit| edit.step).collect();
+                steps.dedup();
+                let between = if steps.len() == 2 { " and " } else { "–" };
                 format!("{edits}, steps {first}{between}{last}")
             }
             (Some(step), _) => format!("{edits}, step {step}"),
