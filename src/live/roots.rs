@@ -75,7 +75,7 @@ impl Root {
     }
 
     /// Scans for runs. The first time the root exists, also loads its cached runs. `before_each` is
-    /// called before each directory.
+    /// called before each directory and file.
     pub(super) fn look(&mut self, cache: Option<&Cache>, before_each: &dyn Fn()) -> RootScan {
         let mut found = self.scanner.scan_with(before_each);
         self.fault = found.fault.is_some();

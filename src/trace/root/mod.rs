@@ -466,8 +466,8 @@ impl RootScanner {
         self.scan_within(&mut Reach::default())
     }
 
-    /// Scans the root like [`Self::scan`], and calls `before_each` before each directory. A large
-    /// root takes seconds.
+    /// Scans the root like [`Self::scan`], and calls `before_each` before each directory and each file
+    /// that may be a trace. A large root takes seconds, or minutes on a slow disk.
     pub fn scan_with(&mut self, before_each: &dyn Fn()) -> RootScan {
         self.scan_within(&mut Reach {
             before_each,
@@ -907,7 +907,10 @@ fn list(
                 .files
                 .iter_mut()
                 .chain(&mut listing.named)
-                .for_each(|file| file.look(&dir, root, &visit.below));
+                .for_each(|file| {
+                    (reach.before_each)();
+                    file.look(&dir, root, &visit.below);
+                });
         }
         if listing.named.is_empty() || (judge(&listing.named) == Verdict::Run) == listing.is_run {
             listing.settle();
@@ -976,6 +979,7 @@ fn list(
         if let Some(known) = known.get(file.name.as_os_str()) {
             file.clone_from(known);
         }
+        (reach.before_each)();
         file.look(&dir, root, &visit.below);
     }
     listing.subdirs.sort();

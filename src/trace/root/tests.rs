@@ -49,16 +49,17 @@ fn a_root_that_is_missing_or_a_file_or_a_run() {
 }
 
 #[test]
-fn a_look_says_that_it_goes_on_before_each_directory() {
+fn a_look_says_that_it_goes_on_before_each_directory_and_file() {
     let root = tempfile::tempdir().unwrap();
     for n in 0..40 {
         fs::create_dir(root.path().join(format!("{n:02}"))).unwrap();
+        fs::write(root.path().join(format!("{n:02}.jsonl")), "{}").unwrap();
     }
     let mut scanner = RootScanner::new(root.path().to_owned());
     for _ in ["first", "unchanged"] {
         let calls = std::cell::Cell::new(0);
         scanner.scan_with(&|| calls.set(calls.get() + 1));
-        assert_eq!(calls.get(), 41);
+        assert_eq!(calls.get(), 81);
     }
 }
 
