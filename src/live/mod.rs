@@ -131,11 +131,6 @@ impl Library {
             .unwrap_or_default()
     }
 
-    /// Returns the number of runs, duplicates included.
-    pub(crate) fn count(&self) -> usize {
-        self.shared.runs.read().map_or(0, |runs| runs.len())
-    }
-
     /// Returns the runs that count. Of several files with the same records, only one does.
     pub(crate) fn counted(&self) -> Vec<Arc<Run>> {
         self.listed(false).0

@@ -140,7 +140,6 @@ impl AppState {
             root: self.shown_roots().to_owned(),
             boot: self.boot.to_string(),
             place,
-            runs: self.library.count(),
             ..Shell::default()
         }
     }

@@ -38,8 +38,6 @@ pub(crate) struct Shell {
     pub ended: bool,
     /// The item of the main navigation that this page belongs to.
     pub place: NavItem,
-    /// The number of runs on the board.
-    pub runs: usize,
 }
 
 impl Shell {
@@ -47,15 +45,6 @@ impl Shell {
     /// name.
     pub(crate) fn heading(&self) -> crate::page::part::text::Line {
         self.title.as_str().into()
-    }
-
-    /// Returns the links of the bar. With few runs, the table says more than their overview.
-    pub(crate) fn nav(&self) -> Vec<&'static NavLink> {
-        let mut links: Vec<&NavLink> = NAV.iter().collect();
-        if self.runs > FEW {
-            links.sort_by_key(|link| link.place != NavItem::Overview);
-        }
-        links
     }
 }
 
@@ -124,15 +113,13 @@ const fn link(
 /// The links of the bar, in order. The list of shortcuts and the jump box read these tables too.
 #[rustfmt::skip]
 pub(crate) const NAV: &[NavLink] = &[
-    link(NavItem::Runs, "Runs", "the run table", "/", "r"),
     link(NavItem::Overview, "Overview", "what changed, and totals", href::OVERVIEW, "o"),
+    link(NavItem::Runs, "Runs", "the run table", "/", "r"),
     link(NavItem::Failures, "Failures", "recurring failures", href::FAILURES, "l"),
     link(NavItem::Usage, "Usage", "tokens and cost", "/usage", "u"),
     link(NavItem::Compare, "Compare", "two runs or more", href::COMPARE, "c"),
     link(NavItem::Experiments, "Experiments", "two sets of runs", "/experiments", "x"),
 ];
-/// With no more runs than these, the run table comes before the overview.
-const FEW: usize = 20;
 
 /// The links of the menu *More*.
 #[rustfmt::skip]
@@ -277,25 +264,5 @@ impl When {
             words: format::age(micros, now, zone),
             title: clock.title,
         })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_overview_comes_first_if_there_are_many_runs() {
-        let first = |runs| {
-            let shell = Shell {
-                runs,
-                ..Shell::default()
-            };
-            let nav = shell.nav();
-            assert_eq!(nav.len(), NAV.len());
-            nav.first().map(|link| link.place)
-        };
-        assert_eq!(first(FEW), Some(NavItem::Runs));
-        assert_eq!(first(FEW + 1), Some(NavItem::Overview));
     }
 }

@@ -54,7 +54,7 @@ fn the_run_that_is_called_so_comes_first() {
 #[test]
 fn without_words_there_are_pages_and_the_newest_runs() {
     let all = labels("", "/");
-    assert_eq!(all[0], ("page", "Runs".to_owned()));
+    assert_eq!(all[0], ("page", "Overview".to_owned()));
     assert_eq!(runs_of("")[0], "calc_1 <b>and</b> more");
     assert!(all.contains(&("key", "compare marked runs".to_owned())));
     assert!(!labels("", "/search").contains(&("key", "compare marked runs".to_owned())));

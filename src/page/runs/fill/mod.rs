@@ -95,7 +95,6 @@ pub(crate) fn page<'a>(ctx: &'a ListContext, runs: &'a [Listed]) -> RunsPage<'a>
         boot: ctx.boot.clone(),
         ended: false,
         place: NavItem::Runs,
-        runs: runs.len(),
     };
     let rows = list.shown();
     RunsPage {
