@@ -675,10 +675,8 @@ fn no_best(standing: &Standing<'_>, sweep_rule: &SweepRule, sweep: &Sweep) -> He
 /// Returns the answer if every limit that saves anything loses answers, with the limit that loses
 /// the fewest.
 fn least_costly(unit: &str, effect: Option<Headline>) -> Headline {
-    let effect = effect.unwrap_or_default();
-    effect.after(&format!(
-        "Every limit that saves {unit} loses answers. Best: "
-    ))
+    let effect = effect.unwrap_or_default().to_string();
+    sentence(format!("Every limit that saves {unit} loses answers")).and(&format!("Best: {effect}"))
 }
 
 fn all_rules(standing: &Standing<'_>, sweep: &Sweep) -> Headline {
