@@ -152,9 +152,13 @@ pub(crate) mod cache_file;
 #[cfg(feature = "board")]
 pub(crate) mod group;
 #[cfg(feature = "board")]
+pub(crate) mod in_order;
+#[cfg(feature = "board")]
 pub(crate) mod lines;
 #[cfg(feature = "board")]
 pub(crate) mod page;
+#[cfg(feature = "board")]
+pub(crate) mod text_index;
 #[cfg(feature = "board")]
 pub(crate) mod wire;
 

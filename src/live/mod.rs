@@ -16,12 +16,14 @@ mod shared;
 mod supervise;
 mod tags;
 
+use std::num::NonZero;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
 use tokio::sync::watch;
 
+pub(crate) use cache::build;
 pub(crate) use editor::{Editor, EditorFile};
 pub(crate) use roots::{Listed, list};
 pub(crate) use run::{FETCH_PATIENCE, Run};
@@ -34,6 +36,7 @@ pub(crate) use crate::trace::{
     RedactionPreview, SharedSecrets, Skipped, SkippedKind, SkippedTotal,
 };
 
+use crate::in_order::cores;
 use crate::mirror::Mirror;
 use crate::model::RunKey;
 use crate::model::price::Prices;
@@ -51,6 +54,7 @@ pub(crate) struct Library {
     mirrors: Vec<(usize, Arc<Mirror>)>,
     /// Disconnects once nothing follows the roots. `None` if nothing ever did.
     followed: Mutex<Option<mpsc::Receiver<()>>>,
+    threads: NonZero<usize>,
 }
 
 impl Library {
@@ -79,11 +83,13 @@ impl Library {
                 ))
             })
             .collect();
+        let threads = options.threads.unwrap_or_else(cores);
         let end = supervise::start(&shared, roots, options);
         Self {
             shared,
             elsewhere,
             mirrors,
+            threads,
             followed: Mutex::new(Some(end)),
         }
     }
@@ -113,7 +119,13 @@ impl Library {
             elsewhere: Vec::new(),
             mirrors: Vec::new(),
             followed: Mutex::default(),
+            threads: cores(),
         }
+    }
+
+    /// Returns how many threads long tasks may use.
+    pub(crate) fn threads(&self) -> NonZero<usize> {
+        self.threads
     }
 
     /// Returns the directories that weren't opened, but that contain traces, judging by their

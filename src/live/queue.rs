@@ -51,6 +51,13 @@ impl Queue {
             .collect()
     }
 
+    /// Sorts the runs, those with the smallest keys first.
+    pub(super) fn sort_by_key<K: Ord>(&mut self, key: impl Fn(&Arc<Run>) -> K) {
+        self.order
+            .make_contiguous()
+            .sort_by_cached_key(|run| key(run));
+    }
+
     /// Removes a run from any position.
     pub(super) fn remove(&mut self, run: &Arc<Run>) {
         if !self.members.remove(&address(run)) {
@@ -116,10 +123,14 @@ mod tests {
             (queue.len(), keys(queue.first(8))),
             (1, vec!["b".to_owned()])
         );
-        assert_eq!(
-            queue.pop().map(|run| run.key().to_string()).as_deref(),
-            Some("b")
-        );
+        queue.push(Arc::clone(&a));
+        queue.sort_by_key(|run| run.key().clone());
+        for key in ["a", "b"] {
+            assert_eq!(
+                queue.pop().map(|run| run.key().to_string()).as_deref(),
+                Some(key)
+            );
+        }
         assert!(queue.is_empty() && queue.pop().is_none());
     }
 }

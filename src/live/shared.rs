@@ -2,6 +2,7 @@
 //! watching them.
 
 use std::collections::BTreeMap;
+use std::num::NonZero;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant};
@@ -37,6 +38,8 @@ pub(crate) struct Options {
     pub elsewhere: Vec<Elsewhere>,
     /// The object stores. Their mirror directories are among the roots.
     pub mirrors: Vec<Arc<Mirror>>,
+    /// How many threads long tasks may use. By default, as many as the machine has cores.
+    pub threads: Option<NonZero<usize>>,
 }
 
 /// A directory in which a tool keeps its traces.

@@ -6,10 +6,11 @@ mod notes;
 mod watching;
 
 use std::borrow::Borrow;
-use std::cmp::Ordering;
+use std::cmp::{Ordering, Reverse};
 use std::collections::{BTreeMap, HashSet};
 use std::ffi::OsStr;
 use std::hash::{Hash, Hasher};
+use std::num::NonZero;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -21,9 +22,10 @@ use super::hints::Inbox;
 use super::queue::Queue;
 use super::roots::Root;
 use super::rounds::Rounds;
-use super::run::{Run, now};
+use super::run::{News, Run, now};
 use super::shared::{Options, Shared};
 use crate::analysis::summary::Summary;
+use crate::in_order::{Results, cores, in_order};
 use crate::model::RunKey;
 use crate::trace::{
     Lister, RootScan, RunDir, SETTLE, Skipped, close_idle, holds_parts, is_trace_file, may_be_trace,
@@ -31,6 +33,13 @@ use crate::trace::{
 
 /// The bytes of each file read at a time, so that a hint never waits long for a large file.
 const PIECE_BYTES: u64 = 4 << 20;
+/// How many runs are read at the same time, at most, and how long no further one is begun. Hints wait
+/// until all of them are read.
+const MAX_TOGETHER: usize = 64;
+const TOGETHER_TIME: Duration = Duration::from_millis(10);
+/// At the start, the newest runs are read first if there are at most this many. Finding out when runs
+/// were written takes about 20 µs for each, and would delay the first row of more.
+const MAX_SORTED: usize = 10_000;
 /// The interval between checks of live runs.
 const LIVE_EVERY: Duration = Duration::from_secs(1);
 /// The interval between scans of the roots. A scan costs one `stat` per directory.
@@ -126,6 +135,7 @@ enum Listed {
 pub(super) struct Scanner {
     shared: Arc<Shared>,
     roots: Vec<Root>,
+    threads: NonZero<usize>,
     options: Options,
     cache: Option<Arc<Cache>>,
     saver: Option<JoinHandle<()>>,
@@ -177,6 +187,7 @@ impl Scanner {
             lister: Lister::new(move || waker.hints.wake()),
             shared,
             roots: Root::all(roots, &options.mirrors),
+            threads: options.threads.unwrap_or_else(cores),
             // Without inodes and change times that can't be forged, a changed file may look the
             // same.
             cache: options
@@ -517,6 +528,11 @@ impl Scanner {
             }
         }
         self.publish();
+        if !looked && self.backlog.len() <= MAX_SORTED {
+            self.shared.beat.beat(LOOKING);
+            self.backlog
+                .sort_by_key(|run| Reverse(run.dir().written().map(|(_, newest)| newest)));
+        }
     }
 
     /// Removes a run whose files are gone or belong to another tool's trace now.
@@ -754,9 +770,13 @@ impl Scanner {
 
     /// Checks a run. Returns whether one of its files was rewritten from its start.
     pub(super) fn refresh(&mut self, run: &Arc<Run>) -> bool {
-        self.shared.beat.beat(run.path());
-        let before = run.alone();
-        let Some(news) = contained(|| run.refresh(PIECE_BYTES)) else {
+        let checked = Checked::now(run, &self.shared);
+        self.act_on_check(run, checked)
+    }
+
+    /// Shows what a check found. Returns whether one of the run's files was rewritten from its start.
+    fn act_on_check(&mut self, run: &Arc<Run>, Checked { before, news }: Checked) -> bool {
+        let Some(news) = news else {
             run.fail();
             contained(|| run.sum_up());
             self.shared.raise(|revision| run.tell(revision));
@@ -837,15 +857,94 @@ impl Scanner {
         }
     }
 
-    /// Reads one piece of the first run in the backlog. Returns whether more runs wait.
+    /// Reads one piece of the first runs in the backlog. Returns whether more runs wait.
     pub(super) fn read_piece(&mut self) -> bool {
-        if let Some(run) = self.backlog.pop() {
-            if !run.is_gone() {
-                self.restarted |= self.refresh(&run) && !run.dir().is_document();
-            }
-            self.tell_of_backlog();
+        if self.backlog.is_empty() {
+            return false;
         }
+        let runs = self.next_to_read();
+        match &*runs {
+            [] => {}
+            [run] => self.restarted |= self.refresh(run) && !run.dir().is_document(),
+            runs => self.read_together(runs),
+        }
+        self.tell_of_backlog();
         !self.backlog.is_empty()
+    }
+
+    /// Returns the next runs of the backlog that may be read at the same time. Documents are read one
+    /// by one, because of the memory that takes.
+    fn next_to_read(&mut self) -> Vec<Arc<Run>> {
+        let most = if self.threads.get() > 1 {
+            MAX_TOGETHER
+        } else {
+            1
+        };
+        let mut runs: Vec<Arc<Run>> = Vec::new();
+        while runs.len() < most
+            && let Some(run) = self.backlog.pop()
+        {
+            if run.is_gone() {
+                continue;
+            }
+            let is_document = run.dir().is_document();
+            if is_document && !runs.is_empty() {
+                self.backlog.push_front(run);
+                break;
+            }
+            runs.push(run);
+            if is_document {
+                break;
+            }
+        }
+        runs
+    }
+
+    /// Reads one piece of each of these runs, as far as time permits. The others return to the
+    /// backlog.
+    fn read_together(&mut self, runs: &[Arc<Run>]) {
+        let (began, shared) = (Instant::now(), Arc::clone(&self.shared));
+        let read = |at: usize, results: &Results<Checked>| {
+            if let Some(run) = runs.get(at).filter(|_| began.elapsed() < TOGETHER_TIME) {
+                results.send(Checked::now(run, &shared));
+            }
+        };
+        let (mut is_read, mut left) = (false, Vec::new());
+        in_order(runs.len(), self.threads, read, |at, checked| {
+            let Some(run) = runs.get(at) else {
+                return false;
+            };
+            match checked {
+                Some(checked) => {
+                    self.restarted |= self.act_on_check(run, checked);
+                    is_read = true;
+                }
+                None if std::mem::take(&mut is_read) => {}
+                None => left.push(Arc::clone(run)),
+            }
+            true
+        });
+        for run in left.into_iter().rev() {
+            self.backlog.push_front(run);
+        }
+    }
+}
+
+/// The result of a check, and the run's row before it.
+struct Checked {
+    before: Arc<Summary>,
+    /// `None` if the check failed because of a fault of board.
+    news: Option<News>,
+}
+
+impl Checked {
+    /// Checks a run now.
+    fn now(run: &Run, shared: &Shared) -> Self {
+        shared.beat.beat(run.path());
+        Self {
+            before: run.alone(),
+            news: contained(|| run.refresh(PIECE_BYTES)),
+        }
     }
 }
 
