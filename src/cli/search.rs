@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use super::command::{Done, query, tags_for, write_json};
@@ -13,6 +14,7 @@ use crate::analysis::format::lowered;
 use crate::analysis::format::{bytes, counted, visible_line};
 use crate::analysis::search::{LeftOut, LineMatch, Needle, Tally};
 use crate::error::{Error, Kind, Result};
+use crate::in_order::{Results, cores, in_order};
 use crate::live::{HitSink, Library, search};
 use crate::model::{Index, RunKey, TraceFile};
 use crate::page::part::job::State;
@@ -76,21 +78,45 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
         tally,
     };
     let began = Instant::now();
-    for (key, dir) in &runs {
-        let (before, mut index) = (printer.tally.found, None);
-        printer.key = key.to_string();
+    let runs: Vec<_> = runs.into_iter().collect();
+    let bytes = AtomicU64::new(0);
+    let work = |at: usize, results: &Results<News>| {
+        let Some((_, dir)) = runs.get(at) else {
+            return;
+        };
         // Reading what the lines are is worthwhile only if something is found.
+        let mut index = None;
         let mut index =
             || Arc::clone(index.get_or_insert_with(|| Arc::<Index>::new(read_index(dir))));
-        search(dir, &needle, &mut index, &mut printer);
-        if let Some(error) = printer.failed.take() {
-            return Err(error.into());
+        let bytes = &bytes;
+        search(dir, &needle, &mut index, &mut Reporter { results, bytes });
+    };
+    let mut before = 0;
+    in_order(runs.len(), cores(), work, |at, news| {
+        if let Some((key, _)) = runs
+            .get(at)
+            .filter(|(key, _)| *printer.key != *key.as_str())
+        {
+            printer.key = key.to_string();
         }
-        printer.tally.runs_done += 1;
-        printer.tally.runs_with += usize::from(printer.tally.found > before);
+        match news {
+            Some(News::Found(found)) => printer.found(found),
+            Some(News::LeftOut(file, why)) => printer.left_out(file, why),
+            None => {
+                let tally = &mut printer.tally;
+                tally.runs_done += 1;
+                tally.runs_with += usize::from(tally.found > before);
+                before = tally.found;
+            }
+        }
+        printer.failed.is_none()
+    });
+    if let Some(error) = printer.failed {
+        return Err(error.into());
     }
     let mut tally = printer.tally;
-    (tally.bytes, tally.took) = (tally.bytes_done, began.elapsed());
+    let bytes = bytes.into_inner();
+    (tally.bytes, tally.bytes_done, tally.took) = (bytes, bytes, began.elapsed());
     if args.json {
         let query = args.query.as_deref().unwrap_or_default();
         write_json(
@@ -184,31 +210,46 @@ impl HitPrinter<'_> {
     }
 }
 
-impl HitSink for HitPrinter<'_> {
+impl HitPrinter<'_> {
+    fn found(&mut self, found: LineMatch) {
+        if self.json {
+            self.tally.keep(usize::MAX, &self.key, found);
+            return;
+        }
+        self.tally.found += found.line.found;
+        self.failed = self.print(&found).err();
+    }
+
+    fn left_out(&mut self, file: TraceFile, why: String) {
+        let key = self.key.clone();
+        self.tally.leave_out(usize::MAX, LeftOut { key, file, why });
+    }
+}
+
+/// What a thread reports about the run that it searches.
+enum News {
+    Found(LineMatch),
+    LeftOut(TraceFile, String),
+}
+
+/// Reports the matches in one run.
+struct Reporter<'a> {
+    results: &'a Results<News>,
+    bytes: &'a AtomicU64,
+}
+
+impl HitSink for Reporter<'_> {
     fn read(&mut self, bytes: u64) -> bool {
-        self.tally.bytes_done += bytes;
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
         true
     }
 
     fn found(&mut self, found: LineMatch) -> bool {
-        if self.json {
-            self.tally.keep(usize::MAX, &self.key, found);
-            return true;
-        }
-        self.tally.found += found.line.found;
-        self.failed = self.print(&found).err();
-        self.failed.is_none()
+        self.results.send(News::Found(found))
     }
 
     fn left_out(&mut self, file: TraceFile, why: String) {
-        self.tally.leave_out(
-            usize::MAX,
-            LeftOut {
-                key: self.key.clone(),
-                file,
-                why,
-            },
-        );
+        self.results.send(News::LeftOut(file, why));
     }
 }
 

@@ -1,7 +1,9 @@
 //! `board serve`: serves the web board.
 
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
+use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -10,10 +12,11 @@ use super::sessions;
 use super::stores::{Stores, seconds};
 use super::warning::warn;
 use crate::error::{Error, Kind, Result};
-use crate::live::{Elsewhere, Library, Options};
+use crate::live::{Elsewhere, Library, Options, build};
 use crate::serve::Address;
 use crate::serve::Token;
 use crate::serve::serve;
+use crate::text_index::TextIndex;
 use crate::trace::RootScanner;
 
 /// Serve the web interface until Ctrl-C
@@ -47,6 +50,15 @@ pub(super) struct Args {
     /// Disable the index cache
     #[arg(long)]
     no_cache: bool,
+    /// Don't index what was said and done; searches then read all files
+    #[arg(long)]
+    no_search_index: bool,
+    /// The largest size of the search index in the cache directory; the oldest runs make room
+    #[arg(long, value_name = "MIB", default_value_t = 4096)]
+    search_cache: u64,
+    /// Read and search runs on at most this many threads [default: one for each core]
+    #[arg(long, value_name = "N")]
+    threads: Option<NonZero<usize>>,
     #[command(flatten)]
     stores: Stores,
     #[command(flatten)]
@@ -73,14 +85,16 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<u8> {
         mirrors,
         prices: config.prices,
         tags: followed_tags(),
+        threads: args.threads,
     };
+    let texts = texts(args, options.cache.as_deref(), &roots);
     let library = Library::open(roots, options);
     let address = Address {
         host: args.host.clone(),
         port: args.port,
     };
     let (views, editor) = (config.views, config.editor);
-    serve(library, views, editor, &address, token, |ready| {
+    serve(library, texts, views, editor, &address, token, |ready| {
         let ip = ready.local.ip();
         // No browser can open the unspecified address.
         let this_machine = || {
@@ -232,6 +246,28 @@ pub(super) fn check(root: &Path) -> Result<()> {
         }
         // Other problems, such as missing permissions, may be temporary and are shown on the page.
         _ => Ok(()),
+    }
+}
+
+/// Opens the index of texts for these roots.
+fn texts(args: &Args, cache: Option<&Path>, roots: &[PathBuf]) -> Option<TextIndex> {
+    let dir = cache.filter(|_| !args.no_search_index)?;
+    let build = build()?;
+    let mut names = DefaultHasher::new();
+    for root in roots {
+        let whole = std::fs::canonicalize(root);
+        whole.as_ref().unwrap_or(root).hash(&mut names);
+    }
+    let name = format!("{:016x}", names.finish());
+    let max_bytes = args.search_cache.saturating_mul(1 << 20);
+    match TextIndex::open(dir, &name, &build, max_bytes) {
+        Ok(texts) => Some(texts),
+        Err(error) => {
+            tracing::warn!(
+                "searches read all files, because the search index can't be used: {error}"
+            );
+            None
+        }
     }
 }
 

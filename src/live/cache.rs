@@ -309,7 +309,7 @@ fn mark(dir: &Path, stamps: StampsHash, corrections: u64) -> (u64, u64) {
 }
 
 /// Identifies this build of the program. Another build may summarize runs differently.
-fn build() -> Option<String> {
+pub(crate) fn build() -> Option<String> {
     let program = fs::metadata(std::env::current_exe().ok()?).ok()?;
     let made = program
         .modified()

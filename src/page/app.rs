@@ -13,6 +13,7 @@ use crate::page::runs::saved::SavedViews;
 use crate::page::shell::{NavItem, Shell, now};
 use crate::page::turns::{Turn, Turns};
 use crate::page::{edits, jobs, run, search, sweep};
+use crate::text_index::TextIndex;
 
 /// Limits concurrent downloads. Others wait for their turn.
 pub(crate) const MAX_DOWNLOADS: usize = 16;
@@ -41,6 +42,8 @@ pub(crate) struct AppState {
     pub(crate) sweeps: Arc<jobs::Jobs<sweep::SweepTask>>,
     /// Searches in progress and recent results.
     pub(crate) searches: Arc<jobs::Jobs<search::Search>>,
+    /// The index of what was said and done, if board keeps one.
+    pub(crate) texts: Option<Arc<TextIndex>>,
     /// Limits concurrent downloads.
     pub(crate) downloads: Turns,
     /// Limits concurrent reloads of parked runs for requests.
@@ -99,6 +102,7 @@ impl AppState {
             roots: roots.join(", ").into(),
             sweeps,
             searches,
+            texts: None,
             downloads,
             reloads,
             large_reloads,

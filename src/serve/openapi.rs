@@ -318,6 +318,11 @@ const ADDRESSES: &[Address] = &[
             Param("q", Text, "The text to search for."),
             Param("in", Text, "Selects the runs to search."),
             Param("limit", Number(0), "Maximum number of hits."),
+            Param(
+                "scope",
+                Words(&["files", "said"]),
+                "Search everything in the files, or what was said and done.",
+            ),
             AGAIN,
             CANCEL,
         ],

@@ -38,10 +38,10 @@ pub struct Block<'a> {
 }
 
 impl RunDir {
-    /// Returns the total size of the three files in bytes, as far as they can be read.
+    /// Returns the total size of the run's files in bytes, as far as they can be read.
     pub fn bytes(&self) -> u64 {
-        TraceFile::ALL
-            .iter()
+        let files = [TraceFile::Manifest].iter().chain(self.line_files());
+        files
             .filter_map(|file| self.stat(*file).ok())
             .map(|stamp| stamp.size)
             .sum()
@@ -52,12 +52,13 @@ impl RunDir {
     /// # Errors
     /// Fails if the file doesn't exist, or isn't a regular file inside the root.
     pub fn blocks(&self, file: TraceFile) -> io::Result<Blocks> {
-        let (file, buffer) = (
-            self.open(file, Patience::Wait)?.0.from(0),
-            vec![0; BLOCK_BYTES],
-        );
+        let (content, stamp) = self.open(file, Patience::Wait)?;
+        // Most files are small, and clearing a whole block takes longer than reading them. One more
+        // byte shows that the file has ended.
+        let size = usize::try_from(stamp.size).unwrap_or(usize::MAX);
+        let buffer = vec![0; size.saturating_add(1).min(BLOCK_BYTES)];
         Ok(Blocks {
-            file,
+            file: content.from(0),
             buffer,
             filled: 0,
             given: 0,

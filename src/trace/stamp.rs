@@ -60,6 +60,11 @@ impl StampsHash {
         self.sizes == other.sizes
     }
 
+    /// Returns a number that differs between versions of the files.
+    pub fn version(self) -> u64 {
+        self.stamps
+    }
+
     /// Returns the size of all files in bytes.
     pub fn bytes(self) -> u64 {
         self.bytes

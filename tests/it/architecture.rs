@@ -36,10 +36,14 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("group", &[]),
     // Lines of bounded length, independent of what they contain.
     ("lines", &[]),
+    // Threads that share work, independent of what it is.
+    ("in_order", &[]),
     // An HTTP client, independent of the requests.
     ("wire", &["error"]),
     // The board's own files, independent of their contents.
     ("cache_file", &[]),
+    // Texts in a database of the board's own, independent of whose they are.
+    ("text_index", &["cache_file"]),
     // `trace` decides which objects may belong to traces. Tokens for Azure come from a program.
     ("mirror", &["error", "trace", "group", "wire", "cache_file"]),
     // A row's verdict and liveness are computed once per change, not for each query over thousands
@@ -53,6 +57,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "trace",
             "analysis",
             "cache_file",
+            "in_order",
         ],
     ),
     // What a program needs to explain one recorded run.
@@ -60,19 +65,50 @@ const ARROWS: &[(&str, &[&str])] = &[
     // Rules are named and explained in the page's words, and `analysis` evaluates them.
     (
         "page",
-        &["error", "model", "format", "stop", "analysis", "live"],
+        &[
+            "error",
+            "model",
+            "format",
+            "stop",
+            "analysis",
+            "live",
+            "in_order",
+            "text_index",
+        ],
     ),
     // The same answers over HTTP and, message by message, to clients of the Model Context Protocol.
     // Types of `analysis` are documents, and the API describes their schemas.
     (
         "serve",
-        &["error", "model", "analysis", "live", "page", "lines"],
+        &[
+            "error",
+            "model",
+            "analysis",
+            "live",
+            "page",
+            "lines",
+            "text_index",
+        ],
     ),
     (
         "cli",
         &[
-            "error", "model", "format", "trace", "stop", "engine", "llm", "analysis", "mirror",
-            "live", "page", "serve", "wire", "recorded",
+            "error",
+            "model",
+            "format",
+            "trace",
+            "stop",
+            "engine",
+            "llm",
+            "analysis",
+            "mirror",
+            "live",
+            "page",
+            "serve",
+            "wire",
+            "recorded",
+            "in_order",
+            "text_index",
         ],
     ),
     ("main", &["error", "cli"]),
@@ -91,12 +127,14 @@ const ARROWS: &[(&str, &[&str])] = &[
             "mirror",
             "recorded",
             "group",
+            "in_order",
             "lines",
             "live",
             "page",
             "serve",
             "wire",
             "cache_file",
+            "text_index",
             "cli",
         ],
     ),
@@ -117,7 +155,7 @@ const KEYS: &[(&str, &[&str])] = &[
     ("object_store", &["mirror"]),
     ("sha2", &["mirror", "serve", "page", "trace"]),
     ("rmcp", &["llm", "serve"]),
-    ("rusqlite", &["trace"]),
+    ("rusqlite", &["trace", "text_index"]),
     (
         "rustix",
         // `cli` asks for the width of the terminal, and `page` for the work of a thread.
@@ -142,6 +180,7 @@ const KEYS: &[(&str, &[&str])] = &[
             "live",
             "cli",
             "cache_file",
+            "text_index",
             // Says what is at a path that isn't a run.
             "recorded",
         ],
@@ -150,7 +189,15 @@ const KEYS: &[(&str, &[&str])] = &[
     ("unicode_width", &["cli"]),
     (
         "SystemTime::now",
-        &["engine", "live", "mirror", "cli", "page", "serve"],
+        &[
+            "engine",
+            "live",
+            "mirror",
+            "cli",
+            "page",
+            "serve",
+            "text_index",
+        ],
     ),
 ];
 

@@ -7,10 +7,12 @@ use std::process::{Command, Output, Stdio};
 use scraper::Html;
 use serde_json::Value;
 
+use crate::architecture::project;
 use crate::board::{BINARY, Board};
 use crate::disk::{copy, corpus};
 use crate::heavy::many_long;
 use crate::html::{attribute, hrefs, texts};
+use crate::wait::until;
 
 /// A board over some recorded runs, completely read.
 fn some_runs() -> (tempfile::TempDir, Board) {
@@ -50,7 +52,7 @@ fn page_json_and_command_find_the_same() {
     // Only some of the matches in a line with very many are kept.
     assert!(hits.len() > 3 && hits.len() as u64 <= found);
 
-    let page = Html::parse_document(board.get("/search?q=SCRIPT&limit=1000").text());
+    let page = Html::parse_document(board.get("/search?q=SCRIPT&scope=files&limit=1000").text());
     // The page shows a text repeated in several files once, and links its other occurrences.
     let marks = texts(&page, "#found mark");
     let words = |all: Vec<String>| all.into_iter().collect::<std::collections::BTreeSet<_>>();
@@ -249,7 +251,7 @@ fn what_cannot_be_searched_is_named() {
         (&json["hits"][0]["field"], &json["hits"][0]["before"]),
         (&Value::Null, &Value::from("torn: "))
     );
-    let page = Html::parse_document(board.get("/search?q=needle").text());
+    let page = Html::parse_document(board.get("/search?q=needle&scope=files").text());
     assert!(texts(&page, "#found .swp-n li")[0].starts_with("odd, steps.jsonl: 1 line longer"));
 }
 
@@ -265,7 +267,7 @@ fn a_search_goes_on_until_it_is_stopped() {
         first["state"], "running",
         "it takes longer than an answer waits"
     );
-    let page = Html::parse_document(board.get("/search?q=count").text());
+    let page = Html::parse_document(board.get("/search?q=count&scope=files").text());
     assert_eq!(texts(&page, "progress").len(), 1);
     assert_eq!(board.get(&attribute(&page, "a#cancel", "href")).status, 200);
     let last = board.answered(path);
@@ -277,6 +279,123 @@ fn a_search_goes_on_until_it_is_stopped() {
     // As many as were found before it was stopped, up to the limit.
     let shown = last["found"].as_u64().unwrap().min(50);
     assert_eq!(last["hits"].as_array().unwrap().len() as u64, shown);
-    let page = Html::parse_document(board.get("/search?q=count").text());
+    let page = Html::parse_document(board.get("/search?q=count&scope=files").text());
     assert!(texts(&page, "#found [role=status]")[0].starts_with("Cancelled: "));
+}
+
+/// Searches what was said and done until all runs come from the index, and returns the result.
+fn from_index(board: &Board, text: &str) -> Value {
+    let path = format!("/api/search?scope=said&limit=1000&q={text}");
+    until("all runs are in the index", || {
+        // A search without changes since would be answered again.
+        let last = board.answered(&path);
+        let again = format!("{path}&again={}", last["number"]);
+        let json = board.answered(&again);
+        (json["runs_from_index"] == json["runs"]).then_some(json)
+    })
+}
+
+#[test]
+fn what_was_said_and_done_is_found_with_and_without_an_index() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = project().join("sample_runs");
+    let (cache, board) = (
+        dir.path().join("cache"),
+        Board::serve_with(&root, 0, &["--threads", "1"]),
+    );
+    let indexed = Board::serve_with_cache(&root, &cache);
+    board.until_read();
+    for text in [
+        "test",
+        "Error",
+        "slug",
+        "no%20such%20words",
+        "the%20",
+        "é",
+        "ok",
+        "\"",
+        "%0A",
+    ] {
+        let path = format!("/api/search?scope=said&limit=1000&q={text}");
+        let (files, index) = (board.answered(&path), from_index(&indexed, text));
+        assert_eq!(files["runs_from_index"], 0);
+        for same in [
+            "hits",
+            "found",
+            "runs",
+            "runs_with_hits",
+            "scope",
+            "left_out",
+        ] {
+            assert_eq!(files[same], index[same], "{same} of {text}");
+        }
+        assert_eq!(index["scope"], "said");
+        // Everything that was said is somewhere in the files, or is the title of a run.
+        let everything = board.answered(&format!("/api/search?limit=1000&q={text}"));
+        let runs = |json: &Value| {
+            let hits = json["hits"].as_array().unwrap().iter();
+            let said = hits.filter(|hit| hit["field"] != "title");
+            said.map(|hit| hit["run"].as_str().unwrap().to_owned())
+                .collect::<std::collections::BTreeSet<_>>()
+        };
+        assert!(
+            everything["hits_left_out"] != 0 || runs(&index).is_subset(&runs(&everything)),
+            "{text}"
+        );
+    }
+    let fields = |text: &str| {
+        let json = from_index(&indexed, text);
+        let hits = json["hits"].as_array().unwrap().iter();
+        hits.map(|hit| hit["field"].as_str().unwrap().to_owned())
+            .collect::<std::collections::BTreeSet<_>>()
+    };
+    let found = fields("test");
+    for field in ["title", "prompt", "reply", "call Bash", "result Bash"] {
+        assert!(found.contains(field), "{field} in {found:?}");
+    }
+    // The index outlives the board.
+    drop(indexed);
+    let next = Board::serve_with_cache(&root, &cache);
+    next.until_read();
+    let json = next.answered("/api/search?scope=said&q=test");
+    assert_eq!(json["runs_from_index"], json["runs"], "{json}");
+    assert_eq!(json["bytes_done"], 0);
+}
+
+#[test]
+fn a_run_that_changed_is_found_at_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let (root, cache) = (dir.path().join("runs"), dir.path().join("cache"));
+    for run in ["q060_handoff", "q060_sigkill"] {
+        copy(&corpus().join("q060").join(run), &root.join(run));
+    }
+    let board = Board::serve_with_cache(&root, &cache);
+    board.until_read();
+    let before = from_index(&board, "handoff");
+    assert!(before["found"].as_u64().unwrap() > 0, "{before}");
+    let steps = root.join("q060_handoff/steps.jsonl");
+    let changed = fs::read_to_string(&steps)
+        .unwrap()
+        .replace("handoff", "HANDED_0VER");
+    assert!(changed.contains("HANDED_0VER"));
+    fs::write(&steps, changed).unwrap();
+    let found = until("the change is found", || {
+        let last = board.answered("/api/search?scope=said&q=HANDED_0VER");
+        let again = format!(
+            "/api/search?scope=said&q=HANDED_0VER&again={}",
+            last["number"]
+        );
+        let json = board.answered(&again);
+        (json["found"] != 0).then_some(json)
+    });
+    // Before the run is in the index again, its files are searched.
+    assert_eq!(found["hits"][0]["run"], "q060_handoff");
+    let after = from_index(&board, "HANDED_0VER");
+    assert_eq!(after["hits"], found["hits"]);
+    let wrong = board.get("/api/search?q=x&scope=all");
+    assert!(
+        wrong.status == 400 && wrong.text().contains("said"),
+        "{}",
+        wrong.text()
+    );
 }

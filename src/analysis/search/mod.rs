@@ -183,6 +183,17 @@ impl Needle {
         }
     }
 
+    /// Searches a text on its own. `path` is what the hit calls it.
+    pub(crate) fn look_in(&self, text: &str, path: &str) -> Option<Hit> {
+        let mut found = InLine::default();
+        self.take(text, &[], false, &mut found);
+        let hit = found.hits.pop()?;
+        Some(Hit {
+            path: path.to_owned(),
+            ..hit
+        })
+    }
+
     /// Adds the first occurrence of the text in `value`, if there's one.
     fn take(&self, value: &str, path: &[Part<'_>], in_key: bool, found: &mut InLine) {
         let Some(at) = self.whole.find(value.as_bytes(), 0) else {

@@ -24,6 +24,8 @@ pub(crate) struct Tally {
     pub duplicates_left_out: usize,
     /// The number of runs searched.
     pub runs_done: usize,
+    /// How many of them were searched in the index of texts, without reading their files.
+    pub runs_from_index: usize,
     /// The number of searched runs that contain the text.
     #[serde(rename = "runs_with_hits")]
     pub runs_with: usize,

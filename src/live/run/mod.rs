@@ -636,6 +636,12 @@ impl Run {
         }
     }
 
+    /// Returns a number that changes with the files. `None` if they weren't read completely, or are
+    /// expected to change.
+    pub(crate) fn version(&self) -> Option<u64> {
+        self.stamps().map(StampsHash::version)
+    }
+
     /// Returns the stamps of the files that an open reader has read completely.
     fn stamps_of(&self, reader: &RunReader) -> Option<StampsHash> {
         // Evicted files can't become quiet any more.

@@ -27,6 +27,8 @@ use crate::page::shell::now;
 const WAIT: Duration = Duration::from_millis(100);
 /// How long it then waits for a first partial result.
 const WAIT_MORE: Duration = Duration::from_millis(150);
+/// How long a response to a program waits for its job to end, so that programs rarely have to poll.
+const WAIT_FOR_PROGRAM: Duration = Duration::from_secs(1);
 /// How long a job continues when no client polls it.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Limits the jobs that are running or waiting.
@@ -126,8 +128,8 @@ impl State {
     }
 }
 
-/// A job's time on the thread.
-#[derive(Debug)]
+/// A job's time on a thread. A job that uses several has a copy for each.
+#[derive(Debug, Clone)]
 pub(crate) struct Turn<'a> {
     life: &'a Life,
     patience: Duration,
@@ -213,6 +215,21 @@ impl<T: Task> Jobs<T> {
             !state.is_open() || state == State::Partial
         })
         .await;
+        Ok(job)
+    }
+
+    /// Does the same for a program, which gets a complete result if that takes less than a second.
+    ///
+    /// # Errors
+    /// As [`Jobs::ask`].
+    pub(crate) async fn ask_for_program<E: From<WebError> + Send + 'static>(
+        self: &Arc<Self>,
+        params: &Params,
+        question: Question,
+        make: impl FnOnce() -> Result<T, E> + Send + 'static,
+    ) -> Result<Arc<Job<T>>, E> {
+        let job = self.ask(params, question, make).await?;
+        job.wait(WAIT_FOR_PROGRAM, |state| !state.is_open()).await;
         Ok(job)
     }
 

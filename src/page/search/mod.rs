@@ -5,6 +5,8 @@
 //! A request starts a search and changes nothing else. Repeating the request returns the same search.
 
 mod grouped;
+pub(crate) mod keeper;
+mod said;
 mod task;
 #[cfg(test)]
 mod tests;
@@ -22,6 +24,7 @@ use jiff::tz::TimeZone;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use task::Scope;
 pub(crate) use task::Search;
 
 use crate::analysis::format::{bytes, count, counted};
@@ -45,9 +48,19 @@ use crate::page::shell::{NavItem, Shell};
 /// How many hits are shown by default.
 const SHOWN: usize = 200;
 
+/// The values of the parameter `scope`.
+const FILES: &str = "files";
+const SAID: &str = "said";
+
+fn unknown_scope(scope: &str) -> WebError {
+    WebError::bad_request("Invalid scope", "There is no such scope.")
+        .named(scope)
+        .hint("Use said for what was said and done, or files for everything in the files.")
+}
+
 /// `GET /search`
 pub(crate) async fn page(State(state): State<AppState>, params: Params) -> Answer {
-    let (context, job) = ask(&state, &params).await?;
+    let (context, job) = ask(&state, &params, Asker::Person).await?;
     let status = if context.fault.is_some() {
         StatusCode::BAD_REQUEST
     } else {
@@ -66,13 +79,13 @@ pub(crate) async fn page(State(state): State<AppState>, params: Params) -> Answe
 
 /// `GET /live/search`
 pub(crate) async fn part(State(state): State<AppState>, params: Params) -> Answer {
-    let (context, job) = ask(&state, &params).await?;
+    let (context, job) = ask(&state, &params, Asker::Person).await?;
     show(&state, context, job, |body| html(&SearchPart { body })).await
 }
 
 /// `GET /api/search`
 pub(crate) async fn api(State(state): State<AppState>, params: Params) -> Answer {
-    let (context, job) = ask(&state, &params).await?;
+    let (context, job) = ask(&state, &params, Asker::Program).await?;
     if let Some(why) = &context.fault {
         return Err(WebError::bad_request("Invalid search text", why));
     }
@@ -82,15 +95,30 @@ pub(crate) async fn api(State(state): State<AppState>, params: Params) -> Answer
     .await
 }
 
+/// Who waits for a response. A person wants the first results early.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Asker {
+    Person,
+    Program,
+}
+
 /// Returns the request, and its search if the text is valid.
 async fn ask(
     state: &AppState,
     params: &Params,
+    asker: Asker,
 ) -> Result<(Context, Option<Arc<Job<Search>>>), WebError> {
     let text = params.text("q").to_owned();
     let query = state.query(params.text("in"));
     let needle = Needle::new(&text);
+    let scope = match params.text("scope") {
+        "" if asker == Asker::Person => Scope::Said,
+        "" | FILES => Scope::Files,
+        SAID => Scope::Said,
+        other => return Err(unknown_scope(other)),
+    };
     let context = Context {
+        scope,
         typed: params.text("in").to_owned(),
         limit: params.number("limit")?.unwrap_or(SHOWN).clamp(1, MAX_HITS),
         ignored: query.ignored.clone(),
@@ -103,12 +131,20 @@ async fn ask(
         return Ok((context, None));
     };
     let question = Question {
-        text: format!("{query}\n{}", needle.text()),
+        text: format!("{query}\n{scope:?}\n{}", needle.text()),
         times: query.times(),
     };
-    let library = Arc::clone(&state.library);
-    let make = move || Ok::<_, WebError>(Search::new(needle, Over::of(&library, query)));
-    let job = state.searches.ask(params, question, make).await?;
+    let (library, texts) = (Arc::clone(&state.library), state.texts.clone());
+    let make = move || {
+        let over = Over::of(&library, query);
+        let threads = library.threads();
+        Ok::<_, WebError>(Search::new(needle, scope, over, texts, threads))
+    };
+    let searches = &state.searches;
+    let job = match asker {
+        Asker::Person => searches.ask(params, question, make).await?,
+        Asker::Program => searches.ask_for_program(params, question, make).await?,
+    };
     Ok((context, Some(job)))
 }
 
@@ -151,6 +187,7 @@ struct Context {
     text: String,
     /// `in`: the query that selects runs, as typed.
     typed: String,
+    scope: Scope,
     /// The query's terms that were ignored.
     ignored: Vec<Ignored>,
     /// How many hits to show.
@@ -196,6 +233,10 @@ struct Body<'a> {
 impl HtmlSafe for Body<'_> {}
 
 impl Context {
+    fn is_in_files(&self) -> bool {
+        self.scope == Scope::Files
+    }
+
     fn title(&self) -> String {
         match &*self.text {
             "" => "Search".to_owned(),
@@ -209,11 +250,16 @@ impl Context {
         } else {
             self.limit.to_string()
         };
+        let scope = match self.scope {
+            Scope::Said => "",
+            Scope::Files => FILES,
+        };
         href::with_query(
             path,
             &[
                 ("q", &self.text),
                 ("in", &self.typed),
+                ("scope", scope),
                 ("limit", &limit),
                 more,
             ],
@@ -221,7 +267,26 @@ impl Context {
     }
 }
 
+impl Scope {
+    fn name(self) -> &'static str {
+        match self {
+            Scope::Said => SAID,
+            Scope::Files => FILES,
+        }
+    }
+}
+
 impl<'a> Body<'a> {
+    /// Returns the link that searches everything in the files, if only a part was searched.
+    fn everything(&self) -> Option<String> {
+        let is_part = self.context.scope == Scope::Said && self.standing.is_some();
+        let files = Context {
+            scope: Scope::Files,
+            ..self.context.clone()
+        };
+        is_part.then(|| files.url("/search", ("", "")))
+    }
+
     /// Returns the address that updates the page while the search is running.
     fn poll(&self) -> Option<String> {
         self.standing?
@@ -236,10 +301,7 @@ impl<'a> Body<'a> {
             (Some(Standing { status, tally }), _) => answer(status.state, tally, self.shown(tally)),
             (None, Some(why)) => why.clone(),
             (None, None) if self.context.known == 0 => "No runs yet.".to_owned(),
-            (None, None) => format!(
-                "Search the texts, keys and numbers of {}.",
-                counted(self.context.known, "run")
-            ),
+            (None, None) => format!("Search {}.", counted(self.context.known, "run")),
         }
     }
 
@@ -341,6 +403,8 @@ pub(crate) struct SearchDocument<'a> {
     text: &'a str,
     query: &'a str,
     ignored: &'a [Ignored],
+    /// Where the text was searched: `said`, or `files`.
+    scope: &'static str,
     /// When the runs were selected.
     as_of: Option<String>,
     /// Runs that changed, appeared or disappeared since.
@@ -361,7 +425,8 @@ struct HitDocument<'a> {
     file: TraceFile,
     #[serde(flatten)]
     place: LinePlace,
-    /// Null if the line isn't JSON.
+    /// Null if the line isn't JSON. With the scope `said`, what the text is: `title`, `prompt`, `thought`,
+    /// `reply`, `answer`, `call TOOL`, `result TOOL`, `error`, `error TOOL` or `critic`.
     field: Option<&'a str>,
     #[serde(flatten)]
     hit: &'a Hit,
@@ -395,6 +460,7 @@ pub(crate) fn found<'a>(
         text,
         query,
         ignored: &[],
+        scope: FILES,
         as_of: None,
         changed: 0,
         tally: tally.map_or_else(Cow::default, Cow::Borrowed),
@@ -412,6 +478,7 @@ fn document<'a>(context: &'a Context, standing: Option<&'a Standing>) -> SearchD
     SearchDocument {
         number: status.map(|status| status.number),
         ignored: &context.ignored,
+        scope: context.scope.name(),
         as_of: status.and_then(|status| utc(status.number)),
         changed: status.map_or(0, |status| status.changed),
         ..found(
@@ -467,13 +534,19 @@ fn answer(state: job::State, tally: &Tally, shown: usize) -> String {
     }
 }
 
-/// Formats the amount searched and the time taken: `120 MB in 0.2 s`.
+/// Formats the amount searched and the time taken: `120 MB in 0.2 s`, or `340 runs in the index and
+/// 12 MB of files in 0.2 s`.
 fn searched(tally: &Tally) -> String {
     let took = match tally.took.as_secs_f64() {
         short if short < 0.1 => "less than 0.1 s".to_owned(),
         seconds => format!("{seconds:.1} s"),
     };
-    format!("{} in {took}", bytes(tally.bytes_done))
+    let read = bytes(tally.bytes_done);
+    match (counted(tally.runs_from_index, "run"), tally.bytes_done) {
+        _ if tally.runs_from_index == 0 => format!("{read} in {took}"),
+        (runs, 0) => format!("{runs} in the index in {took}"),
+        (runs, _) => format!("{runs} in the index and {read} of files in {took}"),
+    }
 }
 
 /// Lists what couldn't be searched, one sentence each.

@@ -36,6 +36,7 @@ fn standing(state: State, found_in: Vec<InRun>, hits: usize, all: usize) -> Stan
         runs: 110,
         duplicates_left_out: 0,
         runs_done: 40,
+        runs_from_index: 0,
         runs_with: found_in.len(),
         bytes: 3_000_000,
         bytes_done: 1_000_000,
@@ -64,6 +65,7 @@ fn context(limit: usize) -> Context {
     Context {
         text: "needle".to_owned(),
         typed: "<script>alert(1)</script>".to_owned(),
+        scope: Scope::Files,
         ignored: Vec::new(),
         limit,
         fault: None,

@@ -13,11 +13,13 @@ use tokio::sync::{Semaphore, watch};
 use crate::live::{Editor, Library};
 use crate::page::app::MAX_DOWNLOADS;
 use crate::page::runs::saved::SavedViews;
+use crate::page::search::keeper;
 pub(super) use crate::serve::listen::connections::MAX_HEAD_BYTES;
 pub(super) use crate::serve::listen::connections::connection_pool::in_turn;
 use crate::serve::listen::connections::{Limits, accept};
 use crate::serve::token::Token;
 use crate::serve::{AppState, router};
+use crate::text_index::TextIndex;
 use crate::{Error, Kind, Result};
 
 /// The address to listen on.
@@ -56,6 +58,7 @@ pub(crate) struct Ready<'a> {
 /// Fails if the address can't be used, or if the system refuses a resource the server needs.
 pub(crate) fn serve(
     library: Library,
+    texts: Option<TextIndex>,
     views: SavedViews,
     editor: Option<Editor>,
     address: &Address,
@@ -78,7 +81,16 @@ pub(crate) fn serve(
         let is_private = local.ip().to_canonical().is_loopback();
         let (stop, stopping) = watch::channel(false);
         let state = AppState::new(Arc::clone(&library), &address.host, stopping.clone());
+        let texts = texts.map(Arc::new);
+        if let Some(texts) = &texts {
+            // Without the thread, searches read the files.
+            let kept = keeper::start(&library, Arc::clone(texts), stopping.clone());
+            if let Err(error) = kept {
+                tracing::warn!("the search index isn't updated: {error}");
+            }
+        }
         let state = AppState {
+            texts,
             streams: Arc::new(Semaphore::new(limits.streams as usize)),
             views,
             // An address would open the editor of whoever reads the page.

@@ -215,6 +215,10 @@ pub(super) struct Search {
     /// Maximum number of hits. Default: 40
     #[serde(default, deserialize_with = "whole_number")]
     limit: Option<usize>,
+    /// `said` searches only what was said and done, which has fewer hits in ids and numbers. `files` searches
+    /// everything in the files. Default: files
+    #[serde(default)]
+    scope: String,
 }
 
 pub(super) async fn list(session: &Session, args: ListRuns) -> Document {
@@ -417,6 +421,7 @@ pub(super) async fn search(session: &Session, args: Search) -> Document {
             ("q", args.text.as_str()),
             ("in", &args.query),
             ("limit", &limit),
+            ("scope", &args.scope),
             ("cancel", cancel),
         ];
         session.get("/api/search", &query).await

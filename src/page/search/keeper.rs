@@ -1,0 +1,166 @@
+//! Keeps the index of texts up to date: a thread adds the runs that changed, newest first.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+use tokio::sync::watch;
+
+use crate::live::{Library, Run};
+use crate::model::RunKey;
+use crate::page::search::said;
+use crate::text_index::{Fault, TextIndex};
+
+/// How long the thread works before it rests, so that pages and live runs take priority.
+const SLICE: Duration = Duration::from_millis(10);
+const REST: Duration = Duration::from_millis(2);
+/// How often the thread looks for changes.
+const PAUSE: Duration = Duration::from_millis(500);
+/// How long the thread waits after an error, such as a full disk.
+const RETRY: Duration = Duration::from_secs(30);
+/// The thread rests this many times longer than it took to look for changes.
+const REST_SHARE: u32 = 10;
+/// A full index keeps this share of its runs, in percent, so that there is room for new ones.
+const KEPT_PERCENT: usize = 80;
+
+/// Starts the thread. It ends when the library is closed or the board is stopping.
+///
+/// # Errors
+/// Fails if the system refuses a thread.
+pub(crate) fn start(
+    library: &Arc<Library>,
+    texts: Arc<TextIndex>,
+    stopping: watch::Receiver<bool>,
+) -> std::io::Result<()> {
+    let keeper = Keeper {
+        library: Arc::downgrade(library),
+        texts,
+        stopping,
+        tried: HashMap::new(),
+    };
+    let thread = std::thread::Builder::new().name("board-texts".to_owned());
+    thread.spawn(move || keeper.keep())?;
+    Ok(())
+}
+
+struct Keeper {
+    library: Weak<Library>,
+    texts: Arc<TextIndex>,
+    stopping: watch::Receiver<bool>,
+    /// The versions that couldn't be added.
+    tried: HashMap<RunKey, u64>,
+}
+
+impl Keeper {
+    fn keep(mut self) {
+        let mut seen = None;
+        while !*self.stopping.borrow() {
+            let Some(library) = self.library.upgrade() else {
+                return;
+            };
+            let revision = *library.revision().borrow();
+            let status = library.status();
+            // What is read first for the list of runs would be read a second time.
+            let is_ready = status.first_look_done && status.indexing == 0;
+            let began = Instant::now();
+            if is_ready && seen != Some(revision) {
+                match self.update(&library) {
+                    Ok(()) => seen = Some(revision),
+                    Err(error) => {
+                        tracing::warn!("can't update the search index: {error}");
+                        self.sleep(RETRY);
+                    }
+                }
+            }
+            drop(library);
+            // With many runs, looking for changes takes a while.
+            self.sleep(PAUSE.max(began.elapsed() * REST_SHARE));
+        }
+    }
+
+    /// Sleeps, unless the board is stopping.
+    fn sleep(&self, time: Duration) {
+        let began = Instant::now();
+        while began.elapsed() < time && !*self.stopping.borrow() {
+            std::thread::sleep(PAUSE.min(time));
+        }
+    }
+
+    /// Adds the runs that changed, and removes those that are gone.
+    fn update(&mut self, library: &Library) -> Result<(), Fault> {
+        let mut runs = library.counted();
+        let keys: HashSet<&[u8]> = runs.iter().map(|run| owner(run)).collect();
+        self.texts.retain(|name| keys.contains(name))?;
+        runs.sort_by_cached_key(|run| std::cmp::Reverse(run.summary().updated));
+        for at in 0..runs.len() {
+            let Some(run) = runs.get(at) else {
+                break;
+            };
+            if *self.stopping.borrow() {
+                return Ok(());
+            }
+            let Some(version) = run.version() else {
+                continue;
+            };
+            if self.texts.has(owner(run), version)
+                || self.tried.get(run.key()) == Some(&version)
+                || run.is_evicted()
+            {
+                continue;
+            }
+            if self.texts.is_full() && !self.make_room(&runs, at)? {
+                return Ok(());
+            }
+            if !self.add(run, version)? {
+                self.tried.insert(run.key().clone(), version);
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds the texts of a run. Returns whether they were added.
+    fn add(&self, run: &Run, version: u64) -> Result<bool, Fault> {
+        let mut slice = Instant::now();
+        self.texts.put(owner(run), version, |put| {
+            let index = run.index_once();
+            let is_complete = said::texts(run, &run.summary(), &index, &mut |text| {
+                put(text);
+                if slice.elapsed() > SLICE {
+                    std::thread::sleep(REST);
+                    slice = Instant::now();
+                }
+                !*self.stopping.borrow()
+            });
+            // The files may have changed while they were read.
+            is_complete && run.version() == Some(version)
+        })
+    }
+
+    /// Removes the oldest of the `runs`, which are sorted, from a full index. Returns whether there is
+    /// room for the one at `wanted`.
+    fn make_room(&self, runs: &[Arc<Run>], wanted: usize) -> Result<bool, Fault> {
+        let is_in = |run: &&Arc<Run>| {
+            run.version()
+                .is_some_and(|version| self.texts.has(owner(run), version))
+        };
+        let indexed = runs.iter().filter(is_in).count();
+        let newest = runs.iter().filter(is_in).take(indexed * KEPT_PERCENT / 100);
+        let kept: HashSet<&[u8]> = newest.clone().map(|run| owner(run)).collect();
+        let oldest = newest.last();
+        let is_newer = |oldest: &Arc<Run>| {
+            let wanted = runs.get(wanted).map(|run| run.summary().updated);
+            wanted > Some(oldest.summary().updated)
+        };
+        if !oldest.is_none_or(is_newer) {
+            return Ok(false);
+        }
+        self.texts.retain(|name| kept.contains(name))?;
+        self.texts.compact()?;
+        Ok(true)
+    }
+}
+
+/// Returns the name of a run in the index.
+pub(super) fn owner(run: &Run) -> &[u8] {
+    run.key().as_str().as_bytes()
+}
