@@ -214,7 +214,6 @@ AGENTS = {
         shell="shell",
         more=({"calls": [("complete", {})], "usage": (5, 0, 4)},),
         # Its times are local, without a zone. This one is west of UTC.
-        shown={"issues": 1},
     ),
     "aider": Agent(
         package="aider-chat==0.86.2",
