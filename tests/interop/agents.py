@@ -196,6 +196,15 @@ AGENTS = {
         env={"STUB_KEY": "none"},
         files={"config.toml": VIBE},
     ),
+    "vibe2": Agent(
+        package="mistral-vibe==2.26.1",
+        format="Mistral Vibe 2 session",
+        command=f"$tool/bin/vibe --legacy-harness --trust --auto-approve --output streaming -p '{PROMPT}'",
+        variable="VIBE_HOME",
+        env={"STUB_KEY": "none"},
+        files={"config.toml": VIBE},
+        shown=INFERRED,
+    ),
     "hermes": Agent(
         package="hermes-agent==0.19.0",
         format="Hermes session",
