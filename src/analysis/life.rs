@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::newest::has_unreadable_tail;
-use crate::model::{Ended, Index, IssueKind, Manifest};
+use crate::model::{Ended, Index, Manifest};
 
 /// The liveness of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -196,10 +196,15 @@ pub fn life(index: &Index, outside: ExternalFacts) -> Life {
         return sure(Liveness::Died, Basis::Process);
     }
     let believable = |time: &i64| *time <= outside.now.saturating_add(MAX_SKEW);
-    let event = index.last_ts().filter(believable);
+    // A record can't be newer than its file, so its time is a local one, east of UTC.
+    let newest = outside.written.filter(|_| index.lacks_offset());
+    let possible =
+        |time: &i64| newest.is_none_or(|(_, newest)| *time <= newest.saturating_add(MAX_SKEW));
+    let event = index.last_ts().filter(believable).filter(possible);
     let manifest_time = manifest
         .and_then(|manifest| manifest.started_at.max(manifest.updated_at))
-        .filter(believable);
+        .filter(believable)
+        .filter(possible);
     let written = outside
         .written
         .filter(|written| !is_copy(index, event, *written))
@@ -294,8 +299,7 @@ fn is_copy(index: &Index, event: Option<i64>, (oldest, newest): (i64, i64)) -> b
         return false;
     }
     let mut lag = oldest.saturating_sub(event);
-    // The recorded time may be a local one.
-    if index.issues().count(IssueKind::Offset) > 0 && lag <= MAX_OFFSET {
+    if index.lacks_offset() && lag <= MAX_OFFSET {
         lag %= OFFSET_UNIT;
     }
     lag > MAX_SKEW && newest.saturating_sub(oldest) <= COPIED_WITHIN
@@ -310,7 +314,7 @@ pub fn stalled_after(gap: i64) -> i64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{Delta, EventHead, Manifest, ManifestState, Names};
+    use crate::model::{Delta, EventHead, IssueKind, Manifest, ManifestState, Names};
 
     fn run(events: &[(&str, i64)], status: Option<(&str, i64)>) -> Index {
         let mut names = Names::default();
@@ -516,6 +520,27 @@ mod tests {
             ..Delta::default()
         });
         assert_eq!(judge(&index, four_hours_west), file);
+        let later = |silence: i64| {
+            let written = 30 - 2 * 3_600;
+            let facts = ExternalFacts {
+                now: (written + silence) * SECOND,
+                written: Some((written * SECOND, written * SECOND)),
+                ..ExternalFacts::default()
+            };
+            let life = life(&index, facts);
+            (life.liveness, life.basis)
+        };
+        let two_hours_east = [
+            (3, Liveness::Running),
+            (90, Liveness::Quiet),
+            (300, Liveness::Stalled),
+            // The recorded time, as if it were UTC, has just passed.
+            (2 * 3_600 + 3, Liveness::Died),
+        ];
+        for (silence, liveness) in two_hours_east {
+            let judged = later(silence);
+            assert_eq!(judged, (liveness, Basis::FileTime), "{silence} s");
+        }
         assert_eq!(judge(&index, four_hours_west + 300), event, "no zone");
         assert_eq!(judge(&index, 24 * 3_600 + 31), event, "no zone");
 

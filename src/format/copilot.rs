@@ -81,6 +81,9 @@ const ENDS: &[End] = ends! {
 const STARTED: Option<&str> = Some("\"subagent.started\"");
 const CALLED: Option<&str> = Some("\"tool.execution_start\"");
 
+/// The ids of the first prompts after this many starts are kept, of the oldest and the newest.
+const MAX_STARTS: usize = 32;
+
 /// The tools that only ask the user.
 const QUESTIONS: &[&str] = &["ask_user"];
 
@@ -158,6 +161,8 @@ struct Session {
     turns: u64,
     end: Option<Ended>,
     ends: Turns,
+    /// Whether the program started and has no prompt yet.
+    is_begun: bool,
     /// Whether the program exited.
     is_closed: bool,
     /// Whether the main agent's newest request, or the newest prompt, has neither tokens nor a
@@ -204,9 +209,14 @@ impl Reader for Session {
                 (self.end, self.is_open) = (None, true);
                 (self.is_closed, self.is_hollow) = (false, false);
                 // The stream of a program that was killed doesn't name its session, but it has the
-                // same records.
-                let run = draft.run();
-                run.shared_id = run.shared_id.take().or_else(|| short(line.id));
+                // same records from a start on.
+                let ids = &mut draft.run().shared_ids;
+                if std::mem::take(&mut self.is_begun) || ids.is_empty() {
+                    if ids.len() >= MAX_STARTS {
+                        ids.remove(1);
+                    }
+                    ids.extend(short(line.id));
+                }
                 draft.prompt(text(data.content).as_deref(), &mark);
                 self.turns += 1;
             }
@@ -321,7 +331,7 @@ impl Session {
     fn begin(&mut self, at: usize, data: &Data<'_>, draft: &mut Draft<'_>) {
         let cwd = data.context.and_then(|context| member(context, "cwd"));
         self.project = text(cwd).map(|cwd| (at, cwd)).or(self.project.take());
-        self.is_closed = false;
+        (self.is_begun, self.is_closed) = (true, false);
         let run = draft.run();
         run.run_id = run.run_id.take().or_else(|| short(data.session));
         run.project = run.project.take().or_else(|| short(cwd));

@@ -105,6 +105,7 @@ pub(crate) use qitos::event_kind;
 
 pub(crate) use added::own_words;
 pub(crate) use draft::{Draft, EventDraft, Open, RecordPlace};
+pub(crate) use gptme::clock_times;
 pub(crate) use homes::{SESSION_HOMES, hidden_sessions};
 pub use lines::{HEAD_BYTES, is_record, may_be_trace};
 pub(crate) use lines::{SQLITE, name_stores, store_of_log};

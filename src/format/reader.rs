@@ -36,6 +36,12 @@ pub trait Reader: std::fmt::Debug + Send {
     /// Takes in the second document of the run, if it has one, as JSON text.
     fn beside(&mut self, _text: &str) {}
 
+    /// Takes in the newest lines of the file that repeats the records with an offset, or nothing if
+    /// there is no such file. Returns whether the records so far were read with another offset.
+    fn clock(&mut self, _lines: &str) -> bool {
+        false
+    }
+
     /// Called after the last available record was taken in. Records facts that depend on all
     /// records, such as how the run ended.
     fn look(&mut self, draft: &mut Draft<'_>);

@@ -95,13 +95,16 @@ pub(crate) fn numbered(number: usize) -> Option<&'static Tool> {
     TOOLS.get(number).copied()
 }
 
-/// A document with further facts about the run in a single file.
+/// A file with further facts about the run in a single file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Companion {
     /// Its name.
     pub name: String,
     /// Whether it's in the directory above the file's.
     pub is_above: bool,
+    /// Whether it repeats the records, one in each line, with times that have an offset. Otherwise
+    /// it's a document.
+    pub is_clock: bool,
 }
 
 /// Where to find the files of a session's child runs.
@@ -145,16 +148,22 @@ impl Tool {
         }
     }
 
-    /// Returns the document, next to a file of this name, that has further facts about the run.
+    /// Returns the file, next to a file of this name, that has further facts about the run.
     pub fn companion(&self, name: &OsStr) -> Option<Companion> {
+        let is_clock = self.format == gptme::SESSION.format;
         let (name, is_above) = match self.format {
             format if format == vibe::SESSION.format => (vibe::META.to_owned(), true),
             format if format == vibe2::SESSION.format => (vibe::META.to_owned(), false),
             format if format == cline::SESSION.format => (cline::manifest(name.to_str()?)?, false),
             format if format == droid::SESSION.format => (droid::settings(name.to_str()?)?, false),
+            _ if is_clock => (gptme::clock(name.to_str()?)?, false),
             _ => return None,
         };
-        Some(Companion { name, is_above })
+        Some(Companion {
+            name,
+            is_above,
+            is_clock,
+        })
     }
 
     /// Returns where to find the files of child runs, for tools that store them in a directory

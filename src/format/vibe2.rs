@@ -4,8 +4,8 @@
 //! A line is a message, without its time and its tokens, and without a word about the end. A result
 //! has the name of its call, and a failed or cancelled one is in tags. `meta.json` next to it has the
 //! rest: the model, the directory, the title, the times of the first and the last save, and the tokens
-//! of the session. This reader is based on the program that writes these files in version 2.26. No
-//! session was made to try it.
+//! of the session. A reply is saved once its calls have run, so a killed one leaves no line. This reader
+//! is based on version 2.26, which writes these files only with its option `--legacy-harness`.
 
 use super::conversation::Conversation;
 use super::part::{self, quoted, text};

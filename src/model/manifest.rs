@@ -159,8 +159,8 @@ pub struct Manifest {
     pub cached_summed: Option<u64>,
     /// Whether the run's records name another run of the same program.
     pub names_others: bool,
-    /// Another id than the run's, by which files with records of the same session find each other.
-    pub shared_id: Option<Box<str>>,
+    /// Other ids than the run's, by which files with records of the same session find each other.
+    pub shared_ids: Vec<Box<str>>,
     /// The run that this one continues. Both are segments of one thread, in separate files.
     pub continues: Option<Box<str>>,
     /// The model's context window in tokens, if recorded. Of several, the last.

@@ -27,6 +27,23 @@ impl BesideFile {
         self.is_torn
     }
 
+    /// Passes the newest lines of the file that repeats the records to `reader` if it changed.
+    /// Returns whether the records must be read again.
+    pub(super) fn look_at_clock(&mut self, dir: &RunDir, reader: &mut dyn Reader) -> bool {
+        let lines = match dir.stat(TraceFile::Manifest) {
+            Ok(stamp) if self.seen == Some(stamp) && stamp.is_settled() => return false,
+            Ok(stamp) => dir.clock().map(|lines| (Some(stamp), lines)),
+            Err(error) => Err(error),
+        };
+        let (seen, lines) = match lines {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return false,
+            // The records can be read without it. The reader reports what it doesn't know.
+            read => read.unwrap_or_default(),
+        };
+        self.seen = seen;
+        reader.clock(&lines)
+    }
+
     /// Passes the document to `reader` if it changed.
     ///
     /// # Errors

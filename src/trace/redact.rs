@@ -10,6 +10,7 @@ use std::io::{self, BufRead, BufReader, BufWriter, Read as _, Write};
 use super::content::Content;
 use super::patience::Patience;
 use super::{MAX_MANIFEST_BYTES, RunDir, read_index};
+use crate::format::clock_times;
 use crate::model::redact::{Blanked, Sample, Search, Secrets};
 use crate::model::{InFile, Index, Lines, MAX_LINE_BYTES, Span, TraceFile};
 
@@ -65,6 +66,9 @@ impl RedactedRun {
     ) -> io::Result<Self> {
         let temp = tempfile::tempdir()?;
         let copy = dir.at(temp.path());
+        if let Some(clock) = &sources.clock {
+            std::fs::write(copy.file(TraceFile::Manifest), clock)?;
+        }
         let manifest = sources.manifest.iter();
         let manifest = manifest.map(|text| (TraceFile::Manifest, text));
         let documents = documents.iter().map(|(file, text)| (*file, text));
@@ -188,6 +192,8 @@ impl RedactionPreview {
 /// The opened files of a run. For a copy, they are read twice: for their secrets, and to blank these.
 struct Sources {
     manifest: Option<Vec<u8>>,
+    /// The times in the file that repeats the records, and nothing else of it.
+    clock: Option<String>,
     /// The documents, which aren't opened yet.
     documents: Vec<TraceFile>,
     records: Vec<OsString>,
@@ -199,6 +205,7 @@ impl Sources {
         // The manifest is read once and before the files, so that everything it says about them is
         // already written.
         let manifest = dir.read_all(TraceFile::Manifest, MAX_MANIFEST_BYTES).ok();
+        let clock = dir.clock().ok().map(|lines| clock_times(&lines));
         // A document is blanked as a whole, whatever its lines are.
         let is_document = dir.is_document();
         let there = || {
@@ -219,6 +226,7 @@ impl Sources {
             .collect::<io::Result<_>>()?;
         Ok(Self {
             manifest,
+            clock,
             documents: documents.collect(),
             records: dir.record_files()?,
             files,

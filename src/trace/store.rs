@@ -73,8 +73,9 @@ const TRIES: usize = 4;
 /// meanwhile.
 const AT_ONCE_BYTES: usize = 4 << 20;
 /// The most databases that stay open for their next reader, and for how long. Each has two open files.
+/// To open one with a log of 25 MB takes longer than a page may take.
 const MAX_IDLE: usize = 4;
-const IDLE_TIME: Duration = Duration::from_secs(5);
+const IDLE_TIME: Duration = Duration::from_secs(600);
 /// The size of a database's header, and that of its write-ahead log.
 const HEADER_BYTES: usize = 100;
 const LOG_HEADER_BYTES: usize = 32;

@@ -127,7 +127,14 @@ impl ToolFile {
             numbered.passing(delta);
             return look;
         }
-        if matches!(self.tool.shape, Shape::LinesBelow { .. }) || dir.has_companion() {
+        if dir.has_clock() {
+            if beside.look_at_clock(dir, reader.as_mut()) && tail.has_read() {
+                return Ok(Look {
+                    restarted: true,
+                    ..Look::default()
+                });
+            }
+        } else if matches!(self.tool.shape, Shape::LinesBelow { .. }) || dir.has_companion() {
             beside.look(dir, reader.as_mut())?;
             beside.passing(delta);
         }

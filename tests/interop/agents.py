@@ -12,6 +12,7 @@ import json
 import os
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -50,6 +51,11 @@ class Agent:
     replies: tuple = ()
     # Whether it writes its session while it runs.
     is_live: bool = True
+    # What the board shows after an interruption, after a kill, and after a refused request: the outcome, and the number of replies.
+    # An agent that records nothing counts as running for a while.
+    interrupted: tuple = ("running", 2)
+    killed: tuple = ("running", 2)
+    refused: tuple = ("failed", 0)
     # What the board shows differently from the other agents, and the same for the format of its output, if the board reads that.
     shown: dict = field(default_factory=dict)
     output: dict = field(default_factory=dict)
@@ -138,6 +144,7 @@ AGENTS = {
             "COPILOT_MODEL": "gpt-5",
         },
         arguments=described,
+        interrupted=("cancelled", 2),
     ),
     "cline": Agent(
         package=f"@cline/cli-linux-{ARCH}@3.0.65",
@@ -149,6 +156,7 @@ AGENTS = {
         files={"data/settings/providers.json": CLINE},
         shell="run_commands",
         arguments=lambda command: {"commands": [command]},
+        interrupted=("cancelled", 2),
     ),
     "pi": Agent(
         package="@earendil-works/pi-coding-agent@1.5.2",
@@ -168,6 +176,7 @@ AGENTS = {
         files={"config.toml": KIMI},
         shell="Bash",
         arguments=described,
+        interrupted=("cancelled", 2),
     ),
     "continue": Agent(
         package="@continuedev/cli@1.5.47",
@@ -195,6 +204,19 @@ AGENTS = {
         variable="VIBE_HOME",
         env={"STUB_KEY": "none"},
         files={"config.toml": VIBE},
+        interrupted=("cancelled", 2),
+    ),
+    "vibe2": Agent(
+        package="mistral-vibe==2.26.1",
+        format="Mistral Vibe 2 session",
+        command=f"$tool/bin/vibe --legacy-harness --trust --auto-approve --output streaming -p '{PROMPT}'",
+        variable="VIBE_HOME",
+        env={"STUB_KEY": "none"},
+        files={"config.toml": VIBE},
+        shown=INFERRED,
+        interrupted=("cancelled", 2),
+        killed=("running", 1),
+        refused=("running", 0),
     ),
     "hermes": Agent(
         package="hermes-agent==0.19.0",
@@ -204,6 +226,7 @@ AGENTS = {
         files={"config.yaml": HERMES},
         shell="terminal",
         shown=INFERRED,
+        refused=("running", 0),
     ),
     "gptme": Agent(
         package="gptme==0.35.1",
@@ -214,7 +237,10 @@ AGENTS = {
         shell="shell",
         more=({"calls": [("complete", {})], "usage": (5, 0, 4)},),
         # Its times are local, without a zone. This one is west of UTC.
-        shown={"issues": 1},
+        # An interruption ends only the command. The program asks the model again, and then twice to call `complete`.
+        interrupted=("unknown", 5),
+        killed=("running", 1),
+        refused=("running", 0),
     ),
     "aider": Agent(
         package="aider-chat==0.86.2",
@@ -287,10 +313,80 @@ def unchanged(directory, command, **options):
     return json.loads(done.stdout)
 
 
+def prepared(root, place, name, tool, node):
+    """Returns an agent's command, and a function that returns its environment with the service at an address. Its files are in
+    the directory `place`."""
+    row = AGENTS[name]
+    directory, project = root / place, root.parent / "projects" / place
+
+    def filled(text, url=""):
+        return Template(text).substitute(url=url, dir=directory, tool=tool, node=node)
+
+    def env(url):
+        for path, text in row.files.items():
+            (directory / path).parent.mkdir(parents=True, exist_ok=True)
+            (directory / path).write_text(filled(text, url))
+        # The service refuses what agents want from the network: catalogs of models, updates and telemetry.
+        own = {"PWD": str(project), "HTTP_PROXY": url, "HTTPS_PROXY": url, "NO_PROXY": "127.0.0.1,localhost"}
+        own.update((key, filled(text, url)) for key, text in row.env.items())
+        return {**own, row.variable: str(directory)} if row.variable else own
+
+    return [filled(word) for word in shlex.split(row.command)], env
+
+
+def running(words):
+    """Returns the processes whose command line has these words."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            line = path.read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        except OSError:  # It has ended.
+            continue
+        if line.strip() == words:
+            found.append(int(path.parent.name))
+    return found
+
+
+def stopped(board, root, name, tool, node, how):
+    """Runs an agent that gets the signal `how` during its second command, or whose requests are refused."""
+    row, place = AGENTS[name], f"{name}-{how.lower()}"
+    (outcome, kept) = {"SIGINT": row.interrupted, "SIGKILL": row.killed, "401": row.refused}[how]
+    command, env = prepared(root, place, name, tool, node)
+    # No other process has this one's duration.
+    sleep = f"sleep 600.{int(hashlib.sha256(place.encode()).hexdigest()[:6], 16):08}"
+    first, second = ({"calls": [(row.shell, row.arguments(command))], "usage": (40, 80, 9)} for command in (WORKS, sleep))
+
+    def stop(tool):
+        end = time.monotonic() + DEADLINE_S
+        while not running(sleep):
+            if tool.poll() is not None or time.monotonic() > end:
+                raise Wrong(f"{place}: the agent didn't run its second command")
+        if row.is_live:
+            board.until(place, "the first reply", lambda run: run["format"] == row.format and run["steps"] >= 1)
+        if how == "SIGINT":
+            tool.send_signal(signal.SIGINT)
+        else:
+            # Some agents are two processes.
+            os.killpg(tool.pid, signal.SIGKILL)
+
+    is_refused = how == "401"
+    agent(board, root, place, command, [{"status": 401}] if is_refused else [first, second], env, (lambda _: None) if is_refused else stop)
+    for left in running(sleep):
+        os.kill(left, signal.SIGKILL)
+    if not row.is_live:
+        return
+
+    def has_ended(run):
+        return run["format"] == row.format and (run["outcome"], run["steps"]) == (outcome, kept)
+
+    ended = board.until(place, f"the state after {how}", has_ended)
+    expect(ended, issues=row.shown.get("issues", 0), errors=0 if outcome == "running" else ended["errors"])
+
+
 def follow(board, program, root, name, tool, node):
     """Runs an agent whose first command fails. Its model's second and third replies wait until the board shows the results."""
     row = AGENTS[name]
-    directory, home, project = root / name, root.parent / "homes" / name, root.parent / "projects" / name
+    directory, home = root / name, root.parent / "homes" / name
     first, second = ({"calls": [(row.shell, row.arguments(command))]} for command in (FAILS, WORKS))
     replies = list(row.replies) or [
         {**first, "usage": (100, 20, 30)},
@@ -311,19 +407,7 @@ def follow(board, program, root, name, tool, node):
     for number in (1, 2)[: len(replies) - 1] if row.is_live else ():
         script[number]["after"] = waits(number)
 
-    def filled(text, url=""):
-        return Template(text).substitute(url=url, dir=directory, tool=tool, node=node)
-
-    def env(url):
-        for path, text in row.files.items():
-            (directory / path).parent.mkdir(parents=True, exist_ok=True)
-            (directory / path).write_text(filled(text, url))
-        # The service refuses what agents want from the network: catalogs of models, updates and telemetry.
-        own = {"PWD": str(project), "HTTP_PROXY": url, "HTTPS_PROXY": url, "NO_PROXY": "127.0.0.1,localhost"}
-        own.update((key, filled(text, url)) for key, text in row.env.items())
-        return {**own, row.variable: str(directory)} if row.variable else own
-
-    command = [filled(word) for word in shlex.split(row.command)]
+    command, env = prepared(root, name, name, tool, node)
     code, err = agent(board, root, name, command, script, env)
     if code != 0:
         raise Wrong(f"{name} ended with {code}: {err}")
@@ -371,7 +455,11 @@ def main():
         node = installed[-1] / "node_modules" / NODE.rpartition("@")[0] / "bin/node"
         ready = time.monotonic()
         done = follow(board, program, root, name, installed[0], node)
-        return f"{done} ({ready - start:.0f} s to install, {time.monotonic() - ready:.0f} s to run)"
+        # Aider runs no commands of its model.
+        hows = ["401"] if AGENTS[name].replies else ["SIGINT", "SIGKILL", "401"]
+        for how in hows:
+            stopped(board, root, name, installed[0], node, how)
+        return f"{done}, {', '.join(hows)} ({ready - start:.0f} s to install, {time.monotonic() - ready:.0f} s to run)"
 
     each(program, root, names or AGENTS, run)
 

@@ -85,8 +85,9 @@ def has_ended(row):
     return row["outcome"] not in (None, "running", "unknown")
 
 
-def agent(board, root, name, command, script, env=None):
-    """Runs a coding agent against a stub with this script. Its output goes to a file beside its sessions."""
+def agent(board, root, name, command, script, env=None, meanwhile=lambda tool: None):
+    """Runs a coding agent against a stub with this script. Its output goes to a file beside its sessions. `meanwhile` is called
+    with its process."""
     stub = Stub(script)
     project = root.parent / "projects" / name
     project.mkdir(parents=True)
@@ -101,6 +102,7 @@ def agent(board, root, name, command, script, env=None):
                 command, cwd=project, env=full, stdin=subprocess.DEVNULL, stdout=out, stderr=err, start_new_session=True
             )
             try:
+                meanwhile(tool)
                 code = tool.wait(2 * DEADLINE_S)
             finally:
                 # Some agents leave processes behind.

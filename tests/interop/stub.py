@@ -4,7 +4,7 @@ Chat Completions.
 Listens on the loopback only and uses only the standard library. A reply is a dict of `text`, `calls` (a list of tool
 name and arguments), `usage` (uncached input tokens, cached input tokens, output tokens) and `after`, a function called
 before the reply is sent. A test can use it to pause a tool until it has seen the run so far. A reply with `is_plain` answers
-a request without tools.
+a request without tools. If the script has a `status`, each request is refused with it.
 """
 
 import json
@@ -17,6 +17,7 @@ class Stub:
 
     def __init__(self, script):
         self._script = list(script)
+        self.status = next((reply["status"] for reply in self._script if "status" in reply), None)
         self._lock = threading.Lock()
         self.fault = None
         stub = self
@@ -33,7 +34,9 @@ class Stub:
             def do_POST(self):
                 body = self.body()
                 path = self.path.split("?")[0]
-                if path.endswith("/messages"):
+                if stub.status and not path.endswith("/count_tokens"):
+                    self.answer({"type": "error", "error": {"type": "authentication_error", "message": "invalid key"}}, stub.status)
+                elif path.endswith("/messages"):
                     self.stream(messages(body, stub.next(body)))
                 elif path.endswith("/responses"):
                     self.stream(responses(body, stub.next(body)))

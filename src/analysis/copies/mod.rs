@@ -37,9 +37,9 @@ pub fn marks(index: &Index) -> Arc<[Mark]> {
 }
 
 /// Hashes that runs with the same records may share: of the first step, of the session id and start
-/// time, of the session id, of the parent's session id, and of another id that files of one session
+/// time, of the session id, of the parent's session id, and of other ids that files of one session
 /// share. The third and the fourth relate a child to its parent.
-pub type Keys = [Option<u64>; 5];
+pub type Keys = Vec<u64>;
 
 /// Returns the keys of a run.
 pub fn keys(run: &Summary) -> Keys {
@@ -48,21 +48,19 @@ pub fn keys(run: &Summary) -> Keys {
         run.run_id.as_deref().map(session),
         run.parent.as_deref().map(session),
     );
-    let shared = run.shared_id.as_deref().map(session);
-    [
-        run.fingerprint.first,
-        run.fingerprint.run,
-        own,
-        parent,
-        shared,
-    ]
+    let shared = run.shared_ids.iter().map(|id| session(id));
+    [run.fingerprint.first, run.fingerprint.run, own, parent]
+        .into_iter()
+        .flatten()
+        .chain(shared)
+        .collect()
 }
 
 /// Groups the runs that may hold the same records. Returns the positions of the runs in each group.
 pub fn alike(runs: impl Iterator<Item = Keys>) -> Vec<Vec<usize>> {
     let mut keys: Vec<(u64, usize)> = Vec::new();
     for (at, run) in runs.enumerate() {
-        keys.extend(run.into_iter().flatten().map(|key| (key, at)));
+        keys.extend(run.into_iter().map(|key| (key, at)));
     }
     keys.sort_unstable();
     let mut parent: HashMap<usize, usize> = HashMap::new();
@@ -104,10 +102,7 @@ pub fn alike(runs: impl Iterator<Item = Keys>) -> Vec<Vec<usize>> {
 pub fn relate(runs: &[Arc<Summary>], marks: &mut dyn FnMut(usize) -> Arc<[Mark]>) -> Vec<Relation> {
     let mut sessions_of: HashMap<&str, Vec<usize>> = HashMap::new();
     for (at, run) in runs.iter().enumerate().filter(|(_, run)| run.is_session) {
-        let ids = [run.run_id.as_deref(), run.shared_id.as_deref()];
-        ids.into_iter()
-            .flatten()
-            .for_each(|id| sessions_of.entry(id).or_default().push(at));
+        ids_of(run).for_each(|id| sessions_of.entry(id).or_default().push(at));
     }
     let counts_as = (0..runs.len()).collect();
     let mut group = Group {
@@ -203,6 +198,12 @@ pub fn relate(runs: &[Arc<Summary>], marks: &mut dyn FnMut(usize) -> Arc<[Mark]>
     relations
 }
 
+/// Returns the ids by which files with records of the run's session find each other.
+fn ids_of(run: &Summary) -> impl Iterator<Item = &str> {
+    let shared = run.shared_ids.iter().map(|id| &**id);
+    run.run_id.as_deref().into_iter().chain(shared)
+}
+
 struct Group<'a, 'm> {
     runs: &'a [Arc<Summary>],
     marks: &'m mut dyn FnMut(usize) -> Arc<[Mark]>,
@@ -233,11 +234,7 @@ impl<'a> Group<'a, '_> {
         let Some(run) = self.runs.get(at) else {
             return &[];
         };
-        let ids = [run.run_id.as_deref(), run.shared_id.as_deref()];
-        let mut found = ids
-            .into_iter()
-            .flatten()
-            .filter_map(|id| self.sessions_of.get(id));
+        let mut found = ids_of(run).filter_map(|id| self.sessions_of.get(id));
         found.next().map(Vec::as_slice).unwrap_or_default()
     }
 

@@ -179,8 +179,8 @@ pub struct RareFacts {
     pub recorded_tags: ThinVec<String>,
     /// The run that started this one, or from which it was forked.
     pub parent: Option<Box<str>>,
-    /// Another id than the run's, by which files with records of the same session find each other.
-    pub shared_id: Option<Box<str>>,
+    /// Other ids than the run's, by which files with records of the same session find each other.
+    pub shared_ids: ThinVec<Box<str>>,
     /// The run whose thread this one continues in a separate file.
     pub continues: Option<Box<str>>,
     /// The fork point: how many steps at the start are the parent's.
@@ -1399,7 +1399,10 @@ pub fn summary(
             .map(|tag| tag.to_string())
             .collect(),
         branched_after: manifest.and_then(|manifest| manifest.branched_after),
-        shared_id: manifest.and_then(|manifest| manifest.shared_id.clone()),
+        shared_ids: manifest
+            .iter()
+            .flat_map(|manifest| manifest.shared_ids.iter().cloned())
+            .collect(),
         continues: manifest.and_then(|manifest| manifest.continues.clone()),
         parent: manifest.and_then(|manifest| manifest.parent.clone()),
         project: text(manifest.and_then(|manifest| manifest.project.as_ref())),

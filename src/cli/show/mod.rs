@@ -236,8 +236,13 @@ fn write_head(out: &mut dyn Write, run: &RecordedRun, look: &Look) -> io::Result
     fact("tokens", summary.tokens_words().or(disputed("tokens")))?;
     fact("cost", summary.cost_words().or(disputed("usd")))?;
     fact("duration", summary.took_words().or(disputed("ms")))?;
-    fact("started", summary.started.and_then(at))?;
-    fact("updated", summary.updated.and_then(at))?;
+    let zone = match run.index.lacks_offset() {
+        true => " (inferred: the time zone isn't recorded)",
+        false => "",
+    };
+    let noted = |micros| Some(format!("{}{zone}", at(micros)?));
+    fact("started", summary.started.and_then(noted))?;
+    fact("updated", summary.updated.and_then(noted))?;
     fact(
         "critics",
         Some(summary.critics.join(", ")).filter(|critics| !critics.is_empty()),

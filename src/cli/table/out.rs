@@ -114,7 +114,8 @@ pub(super) fn keep(
     known.write(&head, &note).map_err(failed)?;
     let keys = |run: &Listed| {
         let entry: &Entry = known.runs.get(run.key.as_str())?;
-        (entry.stamps.is_some() && entry.stamps == Stamps::of(&run.dir)).then_some(entry.keys)
+        (entry.stamps.is_some() && entry.stamps == Stamps::of(&run.dir))
+            .then_some(entry.keys.clone())
     };
     maker.relate(runs, &keys);
     let mut work = Work {

@@ -14,8 +14,10 @@ const PROGRAM: &str = "> ";
 /// How the lines of the user and the program end.
 const BREAK: &str = "  ";
 /// How the first line of a message of the program begins and ends that has further lines.
-const FAILED_EDIT: &str = "> # ";
-const FAILS: &str = "failed to match!";
+const FAILED_EDITS: [(&str, &str); 2] = [
+    ("> # ", "failed to match!"),
+    ("> UnifiedDiff", "hunk failed to apply!"),
+];
 /// Longer records are cut; bytes.
 const MAX_RECORD_BYTES: usize = 4 << 20;
 
@@ -113,7 +115,9 @@ impl History {
             .strip_prefix(PROGRAM)
             .filter(|_| line.ends_with(BREAK))
             .map(str::trim_end);
-        let is_failed_edit = line.starts_with(FAILED_EDIT) && line.trim_end().ends_with(FAILS);
+        let is_failed_edit = FAILED_EDITS
+            .iter()
+            .any(|(begins, ends)| line.starts_with(begins) && line.trim_end().ends_with(ends));
         let continues = std::mem::replace(&mut self.is_marked, false);
         match marked {
             Some(words) => {

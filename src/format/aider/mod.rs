@@ -4,8 +4,10 @@
 //! [`history`] converts each session to a document. The model writes edits as blocks in its text. Each
 //! block becomes a call, and the program's message about the file becomes its result. Tokens are
 //! rounded. The only recorded time is the start of the session. Limits, errors and interruptions are
-//! recorded ends. This reader is based on version 0.86, and reads edits in its format `diff`.
+//! recorded ends. In other edit formats than `diff`, an edit looks like any other code block, so it becomes
+//! a call with the message about its file. This reader is based on version 0.86.
 
+mod edits;
 mod history;
 
 use std::collections::HashSet;
@@ -69,6 +71,18 @@ const INTERRUPTED: &str = "^C";
 const MODELS: [&str; 2] = ["Model: ", "Main model: "];
 /// The message about blocks that don't match, after their number.
 const MISMATCH: &str = " failed to match!";
+/// The messages about a unified diff and a patch that can't be applied, and what names the file in the
+/// first.
+const NO_HUNK: &str = "hunk failed to apply!";
+const NAMES_FILE: [&str; 2] = [
+    " does not contain lines that match the diff you provided!",
+    " contains multiple sets of lines that match the diff you provided!",
+];
+const NO_PATCH: [&str; 3] = [
+    "Error parsing patch content: ",
+    "Error applying action ",
+    "Unexpected error applying action ",
+];
 /// The message about a reply or a conversation that is too long, after the model's name.
 const TOKEN_LIMIT: &str = " has hit a token limit!";
 /// The message about too many corrections, after their number.
@@ -79,6 +93,8 @@ const EDIT: &str = "edit";
 const FENCE: &str = "```";
 /// At most this many edits of a reply become calls.
 const MAX_EDITS: usize = 256;
+/// Longer replies aren't searched for edits.
+const MAX_SEARCHED_BYTES: usize = 512 << 10;
 /// Longer paths aren't paths; bytes.
 const MAX_PATH_BYTES: usize = 1_000;
 
@@ -266,7 +282,31 @@ fn told(words: &str, step: &Part) -> Part {
         let calls = step.calls.iter().filter(|call| of(call, "path") == path);
         let calls = calls.filter(|call| is_open(call));
         part.answers.extend(calls.map(|call| answer(call, None)));
-        part.changes.push(changed(path));
+        if part.answers.is_empty() && !has_blocks(step) {
+            add(&mut part, step, path, None);
+        } else {
+            part.changes.push(changed(path));
+        }
+    } else if first.ends_with(NO_HUNK) && !has_blocks(step) {
+        let of_file = |line: &str| {
+            let path = NAMES_FILE.iter().find_map(|end| line.strip_suffix(end))?;
+            Some(path.to_owned())
+        };
+        let bad: HashSet<String> = words.lines().filter_map(of_file).collect();
+        for path in edits::patched(&searched(step)) {
+            // The hunks that don't match are repeated. The others were applied.
+            let error = bad.contains(&path).then(|| first.to_owned());
+            add(&mut part, step, &path, error);
+        }
+    } else if NO_PATCH.iter().any(|start| first.starts_with(start)) && !has_blocks(step) {
+        // The files of the actions before the one that failed have messages of their own.
+        let paths = edits::patched(&searched(step));
+        let is_named = |path: &&String| first.contains(&format!(" to {path}: "));
+        let named: Vec<&String> = paths.iter().filter(is_named).collect();
+        let is_parsed = !named.is_empty();
+        for path in paths.iter().filter(|path| !is_parsed || is_named(path)) {
+            add(&mut part, step, path, Some(first.to_owned()));
+        }
     } else if first.ends_with(MISMATCH) {
         let bad: HashSet<String> = blocks(words).map(|block| plain(block.text)).collect();
         let reason = words.lines().find_map(|line| line.strip_prefix("## "));
@@ -282,6 +322,36 @@ fn told(words: &str, step: &Part) -> Part {
         }
     }
     part
+}
+
+/// Returns whether the edits of a reply are calls already.
+fn has_blocks(step: &Part) -> bool {
+    step.calls.iter().any(|call| call.args.contains("<<<<<<< "))
+}
+
+/// Returns the text of a reply in which edits are found. It's searched for each file.
+fn searched(step: &Part) -> String {
+    let words = step.text.iter().map(String::len).sum::<usize>();
+    match words <= MAX_SEARCHED_BYTES {
+        true => step.text.join("\n"),
+        false => String::new(),
+    }
+}
+
+/// Adds the edit of a file that is in the text of a reply, and its result.
+fn add(part: &mut Part, step: &Part, path: &str, error: Option<String>) {
+    let number = step.calls.len() + part.calls.len() + 1;
+    if number > MAX_EDITS {
+        part.beyond += 1;
+        return;
+    }
+    let call = edits::of(path, &searched(step), format!("{EDIT} {number}"));
+    if error.is_none() {
+        let content = member(&call.args, "content").map(str::to_owned);
+        part.changes.push((format!("files.{path}"), None, content));
+    }
+    part.answers.push(answer(&call, error));
+    part.calls.push(call);
 }
 
 /// Returns the lines of a block without their indentation, which the program leaves out in a message.

@@ -721,6 +721,17 @@ impl<'a> Draft<'a> {
         Some(stamp.micros)
     }
 
+    /// Returns a time like [`Self::time`], but a time without an offset has this one, in
+    /// microseconds, if it's known.
+    pub fn local_time(&mut self, value: Option<&str>, offset: Option<i64>) -> Option<i64> {
+        let Some(offset) = offset else {
+            return self.time(value);
+        };
+        let stamp = parse_ts(&text(value)?)?;
+        let offset = if stamp.zoned { 0 } else { offset };
+        stamp.micros.checked_sub(offset)
+    }
+
     /// Returns a time of the run as a whole in the same way. No record contains such a time.
     pub fn time_of_whole(&mut self, value: Option<&str>) -> Option<i64> {
         let stamp = parse_ts(&text(value)?)?;

@@ -4,10 +4,14 @@
 //! only after its tools have run, so a call that was killed leaves no line. A result is a message of
 //! the system that names its call, or, for a call in a code block, just the next one. The end is
 //! recorded only when the model calls `complete`, or when a limit of steps ends a turn: a reply at its
-//! output limit looks like an answer. The times have no offset. The other files of the directory repeat
-//! the messages, or have none. This reader is based on version 0.35.
+//! output limit looks like an answer. The times are local ones without an offset, which [`clock`] finds
+//! in the file of events, if there is one. The other files of the directory repeat the messages, or have
+//! none. This reader is based on version 0.35.
 
+mod clock;
 mod reply;
+
+pub(crate) use clock::clock_times;
 
 use super::conversation::Conversation;
 use super::lines::stem;
@@ -44,6 +48,12 @@ pub(super) static SESSION: Tool = Tool {
 
 /// The name of a session's file, without its ending.
 const FILE: &str = "conversation";
+
+/// Returns the name of the file with the events of a session, next to that in this file.
+pub(super) fn clock(name: &str) -> Option<String> {
+    // The events of a compressed copy aren't compressed in the same way.
+    (name == "conversation.jsonl").then(|| "events.jsonl".to_owned())
+}
 
 /// Returns whether the first line is a message. It may be longer than the beginning of the file.
 fn begins_session(head: &[u8]) -> bool {
@@ -134,6 +144,8 @@ fields! {
 #[derive(Debug, Default)]
 struct Session {
     conversation: Conversation,
+    /// What is added to UTC in the times; microseconds.
+    offset: Option<i64>,
     /// The number of the event that names the agent's working directory, and that directory.
     project: Option<(usize, String)>,
     branch: Option<Box<str>>,
@@ -152,7 +164,7 @@ impl Reader for Session {
     fn record(&mut self, record: Source<'_>, draft: &mut Draft<'_>) {
         let line = Line::of(record.text);
         let role = text(line.role).unwrap_or_default();
-        let ts = draft.time(line.timestamp);
+        let ts = draft.local_time(line.timestamp, self.offset);
         let mark = EventDraft::new(&role, ts);
         // The times have microseconds.
         if ts.is_some() && draft.is_again(record.text) {
@@ -181,6 +193,11 @@ impl Reader for Session {
             );
             self.end = Some(end.at_event(draft.newest()));
         }
+    }
+
+    fn clock(&mut self, lines: &str) -> bool {
+        let offset = clock::offset(lines);
+        std::mem::replace(&mut self.offset, offset) != offset
     }
 
     fn look(&mut self, draft: &mut Draft<'_>) {

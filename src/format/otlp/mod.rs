@@ -240,8 +240,9 @@ impl Reader for Trace {
         if run.run_id.is_none() {
             run.run_id = filled(span.raw.trace).map(|id| cut(&id));
         }
-        if run.shared_id.is_none() {
-            run.shared_id = span.text(&["gen_ai.conversation.id"]).map(|id| cut(&id));
+        if run.shared_ids.is_empty() {
+            let id = span.text(&["gen_ai.conversation.id"]);
+            run.shared_ids.extend(id.map(|id| cut(&id)));
         }
         if parent.is_none() {
             self.exported = span.exported();

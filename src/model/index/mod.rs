@@ -363,6 +363,12 @@ impl Index {
         &self.issues
     }
 
+    /// Returns whether a recorded time has no UTC offset, so that it was read as UTC but may be a local
+    /// time.
+    pub fn lacks_offset(&self) -> bool {
+        self.issues.count(super::IssueKind::Offset) > 0
+    }
+
     /// Returns the current temporary issues, such as missing files or an unfinished last line.
     pub fn passing_issues(&self) -> &[Issue] {
         &self.passing

@@ -222,7 +222,11 @@ impl<'a> RunHead<'a> {
                 format::date(micros, view.now, view.zone),
                 clock.text
             );
-            Some(Phrase::new().time(words, clock.iso))
+            let started = Phrase::new().time(words, clock.iso);
+            Some(match view.index.lacks_offset() {
+                true => started.dim(" (inferred: the time zone isn't recorded)"),
+                false => started,
+            })
         });
         add("started", started);
         let list = |names: &[Box<str>]| (!names.is_empty()).then(|| names.join(", "));

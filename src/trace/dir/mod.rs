@@ -45,10 +45,18 @@ struct Base {
     single: Option<(&'static Tool, Arc<OsStr>)>,
     /// The names of its record files, if each record has one.
     numbered: Names,
-    /// The directory, below the root, and the name of a document with further facts about the run
-    /// that a single file contains.
+    /// The directory, below the root, and the name of a file with further facts about the run that
+    /// a single file contains.
     companion: Option<(PathBuf, OsString)>,
+    /// Whether that file repeats the records.
+    is_clock: bool,
 }
+
+/// The reason why the manifest of a run that is a single file can't be read.
+const NO_MANIFEST: &str = "runs in this format have no manifest";
+
+/// The newest bytes of a file that repeats the records. One line is enough to compare the times.
+const MAX_CLOCK_BYTES: u64 = 1 << 20;
 
 /// The directory of the records in a copy of a run whose companion is in the directory above.
 const RECORDS: &str = "records";
@@ -65,6 +73,7 @@ impl RunDir {
                 single: None,
                 numbered: Names::default(),
                 companion: None,
+                is_clock: false,
             }),
             member: None,
         }
@@ -76,7 +85,9 @@ impl RunDir {
         let dir = root.join(&below);
         let several = tool.shape.is_directory() || matches!(tool.shape, Shape::Several(_));
         let path = if several { dir } else { dir.join(&name) };
-        let companion = tool.companion(&name).and_then(|companion| {
+        let found = tool.companion(&name);
+        let is_clock = found.as_ref().is_some_and(|found| found.is_clock);
+        let companion = found.and_then(|companion| {
             let dir = if companion.is_above {
                 below.parent()?
             } else {
@@ -92,6 +103,7 @@ impl RunDir {
                 single: Some((tool, name.into())),
                 numbered: Names::of(tool.shape),
                 companion,
+                is_clock,
             }),
             member: None,
         }
@@ -322,10 +334,9 @@ impl RunDir {
         match (&self.base.single, file) {
             (None, file) => Ok(OsStr::new(file.name())),
             (Some((_, name)), TraceFile::Steps | TraceFile::Events) => Ok(name),
-            (Some(_), TraceFile::Manifest) => Err(io::Error::new(
-                io::ErrorKind::NotFound,
-                "runs in this format have no manifest",
-            )),
+            (Some(_), TraceFile::Manifest) => {
+                Err(io::Error::new(io::ErrorKind::NotFound, NO_MANIFEST))
+            }
         }
     }
 
@@ -409,9 +420,38 @@ impl RunDir {
         }
     }
 
-    /// Returns whether a document next to the run's single file may have further facts about it.
+    /// Returns whether a file next to the run's single file may have further facts about it.
     pub(super) fn has_companion(&self) -> bool {
         self.base.companion.is_some()
+    }
+
+    /// Returns whether that file repeats the records, so that it isn't a document about the run.
+    pub(super) fn has_clock(&self) -> bool {
+        self.base.is_clock
+    }
+
+    /// Returns the newest lines of that file, without an incomplete one.
+    ///
+    /// # Errors
+    /// Fails like [`Self::open`].
+    pub(super) fn clock(&self) -> io::Result<String> {
+        if !self.has_clock() {
+            return Err(io::ErrorKind::NotFound.into());
+        }
+        let (opened, stamp) = self.open(TraceFile::Manifest, Patience::Wait)?;
+        let from = stamp.size.saturating_sub(MAX_CLOCK_BYTES);
+        let mut bytes = Vec::new();
+        opened
+            .from(from)
+            .take(MAX_CLOCK_BYTES)
+            .read_to_end(&mut bytes)?;
+        let text = String::from_utf8_lossy(&bytes);
+        let start = match from {
+            0 => 0,
+            _ => text.find('\n').map_or(text.len(), |end| end + 1),
+        };
+        let end = text.rfind('\n').map_or(start, |end| end + 1).max(start);
+        Ok(text.get(start..end).unwrap_or_default().to_owned())
     }
 
     /// Returns the stamp of one of the three files, if it may be read.
@@ -765,6 +805,9 @@ impl RunDir {
         span: Option<Span>,
         (max, patience): (u64, Patience),
     ) -> io::Result<(Box<dyn Read + Send>, u64)> {
+        if self.has_clock() && file == TraceFile::Manifest {
+            return Err(io::Error::new(io::ErrorKind::NotFound, NO_MANIFEST));
+        }
         if let Some(member) = &self.member {
             return member.span(file, span, (max, patience));
         }

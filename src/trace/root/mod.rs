@@ -15,7 +15,7 @@ use super::dir::RunDir;
 use super::frames;
 use super::lister::Lister;
 use super::patience::{is_lasting, is_pending};
-use super::recognise::{is_packed_trace_file, is_trace_file, origin};
+use super::recognise::{holds_parts, is_packed_trace_file, is_trace_file, origin};
 use super::several::{Holder, Member};
 use super::stamp::{FileId, Stamp};
 use crate::format::{self, Origin, Shape, Tool};
@@ -745,6 +745,10 @@ impl Visit {
                 SkippedKind::Directory,
             );
         }
+        if self.depth == 0 && (listing.has_parts || holds_parts(root)) {
+            let name = self.name().to_string_lossy();
+            skip(found, &name, ONLY_PARTS, SkippedKind::Directory);
+        }
         // A root that is itself a run is named after its directory.
         let own_name = || {
             root.file_name()
@@ -882,6 +886,7 @@ impl Visit {
     }
 }
 
+const ONLY_PARTS: &str = "only has messages of sessions, or parts of them (to see the sessions, name a directory above as a root)";
 const SAME_NAME: &str = "its name looks the same as another run's";
 const WAITS_FOR_PLAIN: &str = "the runs of the uncompressed file are still being listed";
 

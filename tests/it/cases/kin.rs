@@ -567,6 +567,52 @@ fn a_session_of_copilot_counts_once_with_its_stream_and_its_spans() {
     );
 }
 
+/// A program that resumed a session and was killed prints neither the session's id nor its first prompt.
+#[test]
+fn the_output_of_a_resumed_and_killed_copilot_counts_once_with_its_session() {
+    let record = |n: u32, kind: &str, data: Value| json!({"type": kind, "data": data, "id": format!("r{n}"), "timestamp": at(n), "parentId": null});
+    let start = |n: u32, kind: &str| record(n, kind, json!({"sessionId": ID}));
+    let turn = |n: u32, prompt: &str| {
+        let id = format!("a{n}");
+        let usage = json!({"apiCallId": id, "usage": {"model": "gpt-5.1", "inputTokens": 40, "outputTokens": 5, "apiCallId": id}});
+        [
+            record(n, "user.message", json!({"content": prompt})),
+            record(n + 1, "assistant.turn_start", json!({"turnId": "0"})),
+            record(n + 2, "session.usage_record", usage),
+            record(
+                n + 3,
+                "assistant.message",
+                json!({"content": prompt, "apiCallId": id, "model": "gpt-5.1", "toolRequests": []}),
+            ),
+        ]
+    };
+    let (first, second, third) = (turn(2, "Go."), turn(12, "Further."), turn(22, "On."));
+    let shutdown = |n| record(n, "session.shutdown", json!({"shutdownType": "routine"}));
+    let session: Vec<Value> = [start(1, "session.start")]
+        .into_iter()
+        .chain(first.clone())
+        .chain([shutdown(8), start(11, "session.resume")])
+        .chain(second.clone())
+        .chain([shutdown(18), start(21, "session.resume")])
+        .chain(third.clone())
+        .collect();
+    let printed = |turn: &[Value; 4]| [turn[0].clone(), turn[1].clone(), turn[3].clone()];
+    let temp = tempfile::tempdir().unwrap();
+    write(temp.path(), &format!("{ID}/events.jsonl"), &session);
+    for (name, turn) in [("1", &first), ("2", &second), ("3", &third)] {
+        write(temp.path(), &format!("{name}.jsonl"), &printed(turn));
+    }
+    let all = list(temp.path());
+    assert_eq!(
+        (&all["total"], &all["copies"], sum(&all, "tokens")),
+        (&1.into(), &3.into(), 135),
+        "{all}"
+    );
+    // The output of another session counts.
+    write(temp.path(), "4.jsonl", &printed(&turn(32, "Else.")));
+    assert_eq!(list(temp.path())["total"], 2);
+}
+
 /// Threads of Amp may begin alike. Only those that name another thread may hold its messages.
 #[test]
 fn threads_of_amp_that_begin_alike_are_two_unless_they_name_each_other() {

@@ -223,3 +223,85 @@ fn real_sessions_agree_with_what_is_known_of_them() {
         );
     }
 }
+
+/// Reads a session of these lines after its head.
+fn written(lines: &str) -> (tempfile::TempDir, super::Read) {
+    let temp = tempfile::tempdir().expect("a directory");
+    let path = temp.path().join(".aider.chat.history.md");
+    let head = "# aider chat started at 2026-05-04 09:00:00\n\n#### Fix it.  \n\n";
+    fs::write(&path, format!("{head}{lines}")).expect("written");
+    let run = read(&path.join("2026-05-04_09-00-00"));
+    (temp, run)
+}
+
+/// Returns the calls of a step, each with the status of its result.
+fn calls(run: &super::Read, n: usize) -> Vec<String> {
+    let step = run.step(n);
+    let (calls, results) = (&step["actions"], &step["action_results"]);
+    let calls = calls.as_array().expect("calls").iter().enumerate();
+    calls
+        .map(|(n, call)| format!("{} {} {}", call["name"], call["args"], results[n]["status"]))
+        .collect()
+}
+
+#[test]
+fn edits_in_other_formats_are_calls_with_the_messages_about_their_files() {
+    let whole = "The whole file:\n\nsplit.py\n```python\nx = 1\n```\n\n> Tokens: 1.2k sent, 90 received.  \n> Applied edit to split.py  \n";
+    let (_temp, run) = written(whole);
+    assert_eq!(run.row.changed, ["files.split.py"]);
+    assert_eq!(
+        calls(&run, 0),
+        [r#""write" {"content":"x = 1\n","path":"split.py"} "success""#]
+    );
+    // An example isn't an edit.
+    let (_temp, run) =
+        written("Run this:\n\n```sh\nmake\n```\n\n> Tokens: 1.2k sent, 90 received.  \n");
+    assert_eq!((run.row.tool_calls, run.row.steps), (Some(0), 1));
+
+    let patch = "*** Begin Patch\n*** Update File: a.py\n@@ def f\n-x\n+y\n*** Add File: b.py\n+z\n*** End Patch\n\n";
+    let (_temp, run) = written(&format!(
+        "{patch}> Updating a.py  \n> Adding b.py  \n> Applied edit to a.py  \n> Applied edit to b.py  \n"
+    ));
+    assert_eq!(
+        (run.row.tool_calls, run.row.tool_errors),
+        (Some(2), Some(0))
+    );
+    assert_eq!(run.row.changed, ["files.a.py", "files.b.py"]);
+    assert!(calls(&run, 0)[1].contains("*** Add File: b.py\\n+z"));
+    let failed = "> The LLM did not conform to the edit format.  \n> Error applying action 'Update' to a.py: Could not find it  \n";
+    let (_temp, run) = written(&format!("{patch}{failed}"));
+    assert_eq!(
+        (run.row.tool_calls, run.row.tool_errors),
+        (Some(1), Some(1))
+    );
+    assert!(run.row.changed.is_empty());
+    let refused = "> Error parsing patch content: Unknown line  \n";
+    let (_temp, run) = written(&format!("{patch}{refused}"));
+    assert_eq!(
+        (run.row.tool_calls, run.row.tool_errors),
+        (Some(2), Some(2))
+    );
+}
+
+#[test]
+fn a_unified_diff_whose_hunks_do_not_match_is_a_failed_call() {
+    let reply = "```diff\n--- a.py\n+++ a.py\n@@ @@\n-x\n+y\n--- b.py\n+++ b.py\n@@ @@\n+z\n```\n\n> Tokens: 1.2k sent, 90 received.  \n";
+    let (_temp, run) = written(&format!(
+        "{reply}> Applied edit to a.py  \n> Applied edit to b.py  \n"
+    ));
+    assert_eq!(
+        (run.row.tool_calls, run.row.tool_errors),
+        (Some(2), Some(0))
+    );
+    assert_eq!(run.row.changed, ["files.a.py", "files.b.py"]);
+    let failed = "> The LLM did not conform to the edit format.  \n> https://aider.chat/docs/troubleshooting/edit-errors.html  \n> UnifiedDiffNoMatch: hunk failed to apply!\n\na.py does not contain lines that match the diff you provided!\nTry again.\n\na.py does not contain these 1 exact lines in a row:\n```\nx\n```  \n";
+    let (_temp, run) = written(&format!("{reply}{failed}\nOnce more.\n"));
+    assert_eq!((run.row.steps, run.row.turns), (2, Some(1)));
+    assert_eq!(
+        (run.row.tool_calls, run.row.tool_errors),
+        (Some(2), Some(1))
+    );
+    assert_eq!(run.row.changed, ["files.b.py"]);
+    let error = &run.step(0)["action_results"][0]["error"];
+    assert_eq!(error, "UnifiedDiffNoMatch: hunk failed to apply!");
+}

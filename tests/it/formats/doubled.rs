@@ -11,7 +11,7 @@ use super::{Read, read, sample};
 /// A sample of lines, and which of them the tool may legitimately repeat.
 type Sample = (&'static str, fn(&str) -> bool);
 
-const SAMPLES: [Sample; 17] = [
+const SAMPLES: [Sample; 18] = [
     (
         "droid/-home-me-ledger/d0000000-0000-4000-8000-00000000000a.jsonl",
         |_| false,
@@ -62,6 +62,10 @@ const SAMPLES: [Sample; 17] = [
     ),
     (
         "vibe/unified/3c4d5e6f-0000-4000-8000-0000000000a1/journal/0000000000000001.jsonl",
+        |_| false,
+    ),
+    (
+        "vibe2/session_20260504_090000_5e6f7a8b/messages.jsonl",
         |_| false,
     ),
     (

@@ -3,7 +3,9 @@
 use std::fs;
 use std::path::PathBuf;
 
-use trace_board::trace::{RootScanner, RunDir, SkippedKind};
+use trace_board::model::Index;
+use trace_board::model::time::parse_ts;
+use trace_board::trace::{RedactedRun, RootScanner, RunDir, RunReader, SkippedKind};
 
 use super::truth::{FIELDS, compare};
 use super::{Read, damaged, read, sample};
@@ -28,8 +30,7 @@ fn written(lines: &[&str]) -> Read {
 fn a_session_is_read_from_its_conversation() {
     let run = read(&session(NAMED));
     let row = &run.row;
-    // The times have no offset.
-    assert_eq!((row.steps, row.errors, row.issues), (6, 1, (1, 0)));
+    assert_eq!((row.steps, row.errors, row.issues), (6, 1, (0, 0)));
     // 1,060, 1,140, 1,350, 1,410, 1,460, 1,505.
     assert_eq!((row.tokens, row.usage.cached), (Some(7_925), Some(6_250)));
     assert_eq!(
@@ -51,6 +52,57 @@ fn a_session_is_read_from_its_conversation() {
     let cost = manifest.cost_usd.expect("a cost");
     assert!((cost - 0.006).abs() < 1e-9, "{cost}");
     assert_eq!(manifest.final_result.as_deref(), Some("Nothing is left."));
+}
+
+/// Returns the time of the first record in hours after midnight of that day in UTC, and the number of
+/// issues.
+fn began(index: &Index) -> (f64, usize) {
+    let midnight = parse_ts("2026-05-04T00:00:00Z").expect("a time").micros;
+    let micros = index.first_ts().expect("a time") - midnight;
+    (
+        (micros as f64 / 360e6).round() / 10.0,
+        index.issues().total(),
+    )
+}
+
+#[test]
+fn the_file_of_events_has_the_offset_of_the_times() {
+    assert_eq!(began(&read(&session(NAMED)).index), (7.0, 0));
+    // It has none.
+    assert_eq!(began(&read(&session(IN_BLOCKS)).index).1, 1);
+
+    let temp = tempfile::tempdir().expect("a directory");
+    let copy = temp.path().join("conversation.jsonl");
+    fs::copy(session(NAMED), &copy).expect("copied");
+    let dir = RunDir::of_file(&copy).expect("readable").expect("a trace");
+    let mut reader = RunReader::new(dir.clone());
+    let mut index = Index::default();
+    index.apply(reader.refresh(u64::MAX));
+    assert_eq!(began(&index), (9.0, 1));
+    // A message is written to the other file a moment later.
+    let events = temp.path().join("events.jsonl");
+    let whole = fs::read_to_string(session(NAMED).with_file_name("events.jsonl")).expect("read");
+    let (first, _) = whole.split_once('\n').expect("lines");
+    fs::write(&events, &first[..60]).expect("written");
+    index.apply(reader.refresh(u64::MAX));
+    assert_eq!(began(&index), (9.0, 1), "a torn line");
+    fs::write(&events, format!("{first}\n")).expect("written");
+    let delta = reader.refresh(u64::MAX);
+    assert!(delta.restarted);
+    index.apply(delta);
+    assert_eq!(began(&index), (7.0, 0));
+    fs::write(&events, whole).expect("written");
+    let delta = reader.refresh(u64::MAX);
+    assert!(!delta.restarted && delta.events.is_empty());
+    index.apply(delta);
+    assert_eq!((began(&index), index.steps().len()), ((7.0, 0), 6));
+
+    // So does a copy without secrets.
+    let redacted = RedactedRun::of(&dir).expect("copied");
+    assert_eq!(began(redacted.index()), (7.0, 0));
+    fs::remove_file(&events).expect("removed");
+    index.apply(reader.refresh(u64::MAX));
+    assert_eq!(began(&index), (9.0, 1));
 }
 
 #[test]

@@ -41,6 +41,24 @@ fn files(dir: &Path) -> Vec<PathBuf> {
 }
 
 #[test]
+fn a_root_with_messages_alone_says_where_the_sessions_are() {
+    for (root, is_alone) in [
+        ("message", true),
+        ("message/ses_file0001", true),
+        ("part", true),
+        ("part/msg_0002", true),
+        ("session", false),
+        ("", false),
+    ] {
+        let found = RootScanner::new(sample(SAMPLE).join("storage").join(root)).scan();
+        let reasons = found.skipped.iter().map(|skipped| &*skipped.reason);
+        let reasons = reasons.filter(|reason| reason.contains("name a directory above as a root"));
+        assert_eq!(reasons.count(), usize::from(is_alone), "{root}");
+        assert_eq!(found.runs.is_empty(), is_alone, "{root}");
+    }
+}
+
+#[test]
 fn only_the_files_of_sessions_are_runs() {
     let found = RootScanner::new(sample(SAMPLE)).scan();
     let keys: Vec<&str> = found.runs.keys().map(|key| key.as_str()).collect();

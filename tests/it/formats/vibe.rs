@@ -160,6 +160,71 @@ fn real_sessions_agree_with_what_is_known_of_them() {
     compare("vibe", is_session, &FIELDS, &known);
 }
 
+const OF_2: &str = "tools/vibe2/session_20260504_090000_5e6f7a8b";
+const CHILD_OF_2: &str = "agents/explore_20260504_090009_5e6f7a8c";
+
+#[test]
+fn a_session_of_version_2_ends_with_a_cancelled_command() {
+    let run = read(&sample(&format!("{OF_2}/messages.jsonl")));
+    let row = &run.row;
+    assert_eq!(
+        (row.steps, row.errors, row.issues, row.turns),
+        (5, 2, (0, 0), Some(2))
+    );
+    assert_eq!((row.tokens, row.usage.cached), (Some(5_770), Some(4_100)));
+    assert_eq!((row.tool_calls, row.tool_errors), (Some(6), Some(1)));
+    assert_eq!(row.changed, ["files.split.py", "files.NOTES.md"]);
+    assert_eq!(
+        (row.verdict.outcome.as_str(), row.verdict.certainty.as_str()),
+        ("cancelled", "recorded")
+    );
+    assert_eq!(
+        (row.project.as_deref(), row.title()),
+        (Some("/home/me/ledger"), "Lost cent")
+    );
+    let manifest = run.index.manifest().get().expect("a manifest");
+    assert_eq!(manifest.model.as_deref(), Some("glm"));
+    assert_eq!(
+        manifest.child_ids,
+        ["5e6f7a8b-0000-4000-8000-0000000000b2".into()]
+    );
+    let step = run.step(0);
+    assert_eq!(step["decision"]["rationale"], "Read first.");
+    let results = &step["action_results"];
+    assert_eq!(
+        (&results[0]["status"], &results[1]["returncode"]),
+        (&"success".into(), &1.into())
+    );
+    let child = read(&sample(&format!("{OF_2}/{CHILD_OF_2}/messages.jsonl"))).row;
+    assert_eq!(
+        child.parent.as_deref(),
+        Some("5e6f7a8b-0000-4000-8000-0000000000b1")
+    );
+    assert_eq!((child.steps, child.tokens), (1, Some(308)));
+}
+
+#[test]
+fn real_sessions_of_version_2_agree_with_what_is_known_of_them() {
+    let is_session = |file: &str| file.ends_with("/messages.jsonl");
+    // Messages have no tokens, but the second document has those of the session.
+    let of_steps = ["input", "cached", "output", "thought", "thought of the run"];
+    let fields: Vec<&str> = FIELDS
+        .into_iter()
+        .filter(|field| !of_steps.contains(field))
+        .collect();
+    let why = "the program saves a reply after its calls have run";
+    let known = [
+        ("sigkill-in-tool", "replies", 1, why),
+        ("sigkill-in-tool", "calls", 1, why),
+        ("sigkill-in-tool", "calls without an answer", 0, why),
+        ("sigkill-in-tool", "tokens of the run", 129, why),
+        ("sigkill-in-tool", "input of the run", 120, why),
+        ("sigkill-in-tool", "cached of the run", 80, why),
+        ("sigkill-in-tool", "output of the run", 9, why),
+    ];
+    compare("vibe2", is_session, &fields, &known);
+}
+
 /// Sessions of version 2 are messages without times. The tokens are in the second document.
 #[test]
 fn a_session_of_version_2_is_read_from_its_messages_and_their_second_document() {

@@ -77,6 +77,12 @@ impl Grouping {
         matches!(self.of, Of::Day | Of::Week)
     }
 
+    /// Returns whether names that differ only in letter case are the same group, as for queries and on
+    /// other pages.
+    pub(super) fn ignores_case(&self) -> bool {
+        self.of == Of::Column(TASK)
+    }
+
     /// Returns whether the run records what it's grouped by.
     pub(crate) fn has(&self, run: &Summary) -> bool {
         match self.of {

@@ -19,6 +19,7 @@ use crate::analysis::cost_shares::CostShares;
 use crate::analysis::query::{Clock, Query, Sort};
 use crate::analysis::run_result::{RunResult, ShownStatus};
 use crate::analysis::summary::Summary;
+use crate::analysis::task_text::TaskText;
 use crate::model::Outcome;
 
 mod by;
@@ -151,6 +152,8 @@ pub(crate) fn groups<'a, T: AsRef<Summary>>(
     let shares = CostShares::among(runs, |run| query.matches(run));
     let mut found: Vec<GroupKey<'a>> = Vec::new();
     let mut by_name: HashMap<Cow<'a, str>, usize> = HashMap::new();
+    // The groups whose names ignore letter case.
+    let mut by_text: HashMap<TaskText<'a>, usize> = HashMap::new();
     let mut group_of: Vec<Option<usize>> = Vec::with_capacity(all.len());
     for (at, run) in all.iter().enumerate() {
         let run = run.as_ref();
@@ -162,13 +165,25 @@ pub(crate) fn groups<'a, T: AsRef<Summary>>(
         let group = match by_name.get(&name) {
             Some(group) => *group,
             None => {
-                found.push(GroupKey {
-                    micros: by.micros(&name, clock),
-                    name: name.clone(),
-                    ..GroupKey::default()
-                });
-                by_name.insert(name, found.len() - 1);
-                found.len() - 1
+                let text = match name {
+                    Cow::Borrowed(name) if by.ignores_case() => Some(TaskText(name)),
+                    _ => None,
+                };
+                let same = text.and_then(|text| by_text.get(&text).copied());
+                let group = same.unwrap_or(found.len());
+                match found.get_mut(group) {
+                    // Of several spellings, the least one is shown, in any order of the runs.
+                    Some(known) if name < known.name => known.name = name.clone(),
+                    Some(_) => {}
+                    None => found.push(GroupKey {
+                        micros: by.micros(&name, clock),
+                        name: name.clone(),
+                        ..GroupKey::default()
+                    }),
+                }
+                by_text.extend(text.map(|text| (text, group)));
+                by_name.insert(name, group);
+                group
             }
         };
         if let Some(found) = found.get_mut(group) {

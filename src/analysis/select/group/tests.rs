@@ -55,6 +55,41 @@ fn projects(number: usize) -> Vec<Arc<Summary>> {
 }
 
 #[test]
+fn tasks_that_differ_only_in_letter_case_are_one_group() {
+    let tasks = ["fix É", "Fix é", "fix e", "FIX é"];
+    let mut runs = many(tasks.len());
+    for (run, task) in runs.iter_mut().zip(tasks) {
+        run.task = Some(task.into());
+    }
+    for turn in 0..tasks.len() {
+        runs.rotate_left(turn);
+        let all = shared(runs.clone());
+        let groups = put(&all, "", "task", "run", WHOLE);
+        let mut counts: Vec<(&str, usize)> = groups
+            .groups
+            .iter()
+            .map(|group| (&*group.name, group.runs))
+            .collect();
+        counts.sort_unstable();
+        assert_eq!(counts, [("FIX é", 3), ("fix e", 1)], "{turn}");
+        assert_eq!(groups.count, 2);
+        let terms = Grouping::find("task").unwrap().terms("FIX é").unwrap();
+        let found = put(&all, &terms, "task", "run", WHOLE);
+        assert_eq!((found.count, found.matched), (1, 3));
+        // Other names are those of different things.
+        let projects: Vec<Summary> = runs
+            .iter()
+            .cloned()
+            .map(|mut run| {
+                run.project = run.task.take().map(|task| task.to_string());
+                run
+            })
+            .collect();
+        assert_eq!(put(&shared(projects), "", "project", "run", WHOLE).count, 4);
+    }
+}
+
+#[test]
 fn a_group_holds_all_runs_that_match_and_adds_them_up() {
     let all = projects(1_000);
     for query in ["", "status:died", "steps>40 -model:model-3", "nothing"] {
