@@ -26,21 +26,9 @@ const TITLE_CHARS: usize = 80;
 /// Events per page.
 pub(crate) const EVENTS_PER_PAGE: usize = 200;
 
-/// Returns what pages call a run: the title of a session, shortened, or the key.
+/// Returns what pages call a run: its title, shortened.
 pub(crate) fn name(summary: &Summary) -> String {
-    match summary.session_title() {
-        Some(title) => one_line(title, TITLE_CHARS).0,
-        None => summary.key.as_str().to_owned(),
-    }
-}
-
-/// Returns what the page of another run calls a run: the title of a session, shortened, or the name
-/// of its directory.
-pub(crate) fn name_of_related(summary: &Summary) -> String {
-    match summary.session_title() {
-        Some(title) => one_line(title, TITLE_CHARS).0,
-        None => summary.key.name().to_owned(),
-    }
+    one_line(summary.title(), TITLE_CHARS).0
 }
 
 /// A view of a run for the pages.
@@ -167,7 +155,7 @@ impl RunView<'_> {
         format!("{}: {part}{}", self.name(), self.summary.verdict.sentence)
     }
 
-    /// Returns what pages call the run: the title of a session, shortened, or the key.
+    /// Returns what pages call the run: its title, shortened.
     pub(crate) fn name(&self) -> String {
         name(self.summary)
     }

@@ -175,6 +175,8 @@ pub struct RareFacts {
     pub changed: ThinVec<String>,
     /// The titles of the session, the preferred one first.
     pub titles: ThinVec<String>,
+    /// The first line of the task, if the program wrote the same text before it in each run.
+    pub task_line: Option<Box<str>>,
     /// The tags that the run itself records.
     pub recorded_tags: ThinVec<String>,
     /// The run that started this one, or from which it was forked.
@@ -551,12 +553,13 @@ impl Summary {
         self.titles.first().map(String::as_str)
     }
 
-    /// Returns the title of the run: the recorded one, else the first line of its task, else the
-    /// name of its directory or file.
+    /// Returns the title of the run: the recorded one, else the first line of its task without the
+    /// program's own text, else the name of its directory or file.
     pub fn title(&self) -> &str {
         let task = self.task.as_deref().unwrap_or_default();
         let first_line = || task.lines().map(str::trim).find(|line| !line.is_empty());
         self.recorded_title()
+            .or(self.task_line.as_deref())
             .or_else(first_line)
             .unwrap_or_else(|| self.key.name())
     }
@@ -565,12 +568,6 @@ impl Summary {
     /// of an evaluation. Other runs are looked through step by step.
     pub fn is_conversation(&self) -> bool {
         self.is_session || self.sample.is_some()
-    }
-
-    /// Returns the title if the run is a session or a sample. Its file name doesn't describe it, so
-    /// it's called by its title. Other runs are called by their name.
-    pub fn session_title(&self) -> Option<&str> {
-        self.is_conversation().then(|| self.title())
     }
 
     /// Returns the log that contains the run, if the run is a sample: the beginning of its key.
@@ -1403,6 +1400,7 @@ pub fn summary(
         continues: manifest.and_then(|manifest| manifest.continues.clone()),
         parent: manifest.and_then(|manifest| manifest.parent.clone()),
         project: text(manifest.and_then(|manifest| manifest.project.as_ref())),
+        task_line: init.and_then(|init| init.title.clone()),
         turns: manifest
             .and_then(|manifest| manifest.turns)
             .filter(|turns| *turns > 0 || !no_steps_recorded),

@@ -71,14 +71,15 @@ fn the_steps_of_a_run_are_described_in_one_way() {
 }
 
 #[test]
-fn a_session_is_called_by_its_title_and_another_run_by_its_name() {
+fn a_run_is_called_by_its_title_else_by_its_task_else_by_its_name() {
     let mut run = told(&Index::default());
+    assert_eq!(run.title(), run.key.name());
     run.task = Some("\n Mend the cart\nbefore noon".into());
-    assert_eq!(run.session_title(), None);
-    run.is_session = true;
-    assert_eq!(run.session_title(), Some("Mend the cart"));
+    assert_eq!(run.title(), "Mend the cart");
+    run.task_line = Some("Cart is broken".into());
+    assert_eq!(run.title(), "Cart is broken");
     run.titles = vec!["Cart".to_owned()].into();
-    assert_eq!(run.session_title(), Some("Cart"));
+    assert_eq!(run.title(), "Cart");
 }
 
 /// Three steps; in the second, the clock goes back by an hour.

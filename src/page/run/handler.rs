@@ -547,7 +547,7 @@ pub(crate) async fn step(State(state): State<AppState>, StepParam(run, n): StepP
     let shell = shell(&state, &run);
     with_view(&state, &run, move |view| {
         let step_view = step_view(view, n, StepPlace::Alone).ok_or_else(gone)?;
-        let title = format!("{}: {}", view.key(), step_view.title.as_str());
+        let title = format!("{}: {}", view.name(), step_view.title.as_str());
         // The step is complete, so its page needs no updates.
         html(&StepPage {
             shell: Shell {

@@ -5,14 +5,14 @@ use askama::filters::HtmlSafe;
 
 use crate::analysis::format::{self, count};
 use crate::analysis::lanes::Lanes;
-use crate::model::RunKey;
+use crate::analysis::summary::Summary;
 use crate::model::time::Stamp;
 use crate::page::part::fold::{Fold, Folded, ValueLinks};
 use crate::page::part::share_form::ShareForm;
 use crate::page::part::sign::{Fact, Phrase};
 use crate::page::part::{href, text};
 use crate::page::run::setup::has_setup;
-use crate::page::run_view::{RelatedRun, RunView, micros, name_of_related};
+use crate::page::run_view::{RelatedRun, RunView, micros, name};
 
 /// Child runs that are linked, at most. The run table lists all of them: `parent:ID`.
 const MAX_CHILDREN: usize = 20;
@@ -74,20 +74,23 @@ impl<'a> RunHead<'a> {
         manifest.resume().filter(|_| !self.view.is_alive())
     }
 
-    fn title(&self) -> Option<&str> {
-        self.view.summary.session_title()
+    /// Returns the title, and whether it's only the name of the run's directory or file.
+    fn title(&self) -> (text::Line, bool) {
+        let summary = self.view.summary;
+        let title = summary.title();
+        let (words, _) = text::one_line(title, TASK_CHARS);
+        (words.into(), title == summary.key.name())
     }
 
     fn task(&self) -> &str {
         self.view.summary.task.as_deref().unwrap_or_default()
     }
 
-    /// Returns whether the task begins with the title, or is the title.
+    /// Returns whether the task contains the title, and whether it's only the title.
     fn repeats_task(&self) -> (bool, bool) {
-        let task = self.task().trim();
-        self.title().map_or((false, false), |title| {
-            (task.starts_with(title), task == title)
-        })
+        let (task, title) = (self.task().trim(), self.view.summary.title());
+        let has_title = self.view.summary.recorded_title().is_none() || task.starts_with(title);
+        (has_title, task == title)
     }
 
     fn whole_task(&self) -> Folded {
@@ -199,11 +202,9 @@ impl<'a> RunHead<'a> {
         let verdict = || Phrase::new().link(summary.verdict.sentence.as_str(), steps());
         add("not up to date", text(view.stale));
         add("verdict", self.verdict.then(verdict));
-        // A session's title is the heading, unless it's too long for one.
-        let is_heading = |title: &&str| {
-            summary.session_title() == Some(*title) && text::one_line(title, TASK_CHARS).1
-        };
-        let title = summary.recorded_title().filter(|title| !is_heading(title));
+        // The title is the heading, unless it's too long for one.
+        let is_whole = |title: &&str| text::one_line(title, TASK_CHARS).1;
+        let title = summary.recorded_title().filter(|title| !is_whole(title));
         add("title", text(title));
         add(
             "agent",
@@ -477,9 +478,17 @@ impl<'a> RunHead<'a> {
                     Phrase::from(count(children)),
                     |words, child| {
                         let to = href::run(child.key.as_str());
-                        words.text(" · ").link(name_of_related(child), to)
+                        words.text(" · ").link(label(child), to)
                     },
                 )
+        // Child runs may have the same task.
+        let label = |child: &Summary| {
+            let is_same = |other: &&&Summary| other.title() == child.title();
+            match known.iter().filter(is_same).count() {
+                0 | 1 => name(child),
+                _ => child.key.name().to_owned(),
+            }
+        };
             }),
         );
         add(
@@ -501,7 +510,13 @@ impl<'a> RunHead<'a> {
         } else {
             ("directory", summary.path.to_string())
         };
-        add(place, Some(Phrase::new().dim(path)));
+        let words = Phrase::new().path(summary.key.name(), &path);
+        let words = if self.acts {
+            words.text(" ").copy(&summary.path, "Copy the path")
+        } else {
+            words
+        };
+        add(place, Some(words));
         facts
     }
 }
