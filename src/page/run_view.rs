@@ -47,6 +47,8 @@ pub(crate) struct RunView<'a> {
     pub zone: &'a TimeZone,
     /// The editor that files are linked to.
     pub editor: Option<&'a Editor>,
+    /// Returns whether the Files tab has content. May read the lines of the run.
+    pub has_files: &'a dyn Fn() -> bool,
 }
 
 /// A run related to this one.
@@ -94,6 +96,7 @@ impl<'a> RunView<'a> {
             lines,
             related_runs: &Vec::new,
             editor: None,
+            has_files: &|| true,
             ..*self
         }
     }

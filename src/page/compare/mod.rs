@@ -1112,6 +1112,7 @@ fn pulse(request: &Request, revision: u64) -> Pulse {
         .map(|from| from.to_string())
         .unwrap_or_default();
     let since = revision.to_string();
+                has_files: &|| true,
     let mut pairs: Vec<(&str, &str)> = request
         .runs
         .iter()

@@ -7,6 +7,7 @@ use crate::analysis::format::{self, count};
 use crate::analysis::lanes::Lanes;
 use crate::analysis::summary::Summary;
 use crate::model::time::Stamp;
+use crate::model::{Can, RunKey};
 use crate::page::part::fold::{Fold, Folded, ValueLinks};
 use crate::page::part::share_form::ShareForm;
 use crate::page::part::sign::{Fact, Phrase};
@@ -480,7 +481,6 @@ impl<'a> RunHead<'a> {
                         let to = href::run(child.key.as_str());
                         words.text(" · ").link(label(child), to)
                     },
-                )
         // Child runs may have the same task.
         let label = |child: &Summary| {
             let is_same = |other: &&&Summary| other.title() == child.title();
@@ -489,6 +489,7 @@ impl<'a> RunHead<'a> {
                 _ => child.key.name().to_owned(),
             }
         };
+                )
             }),
         );
         add(
@@ -652,12 +653,21 @@ impl Tabs<'_> {
             tabs.swap(0, 1);
         }
         tabs
+        // Formats in which each step records the state may have one that never changes.
+        let has_state = !index.steps().is_empty()
+            && (!summary.changed.is_empty()
+                || index.format().can.state == Can::Yes && !index.format().is_one_file());
     }
 }
 
 /// Names the run's file, and the run in it if it holds several: `runs/traces.jsonl, trace bbbb`.
 fn file(view: &RunView<'_>) -> String {
     let path = &*view.summary.path;
+            "events" => index.events_read() > 0,
+            "timeline" => index.first_ts().is_some(),
+            "state" => has_state,
+            "files" => (self.view.has_files)(),
+            "whatif" => !index.steps().is_empty(),
     let in_file = view.lines.in_file();
     let place = in_file.and_then(|run| Some(format!("{}, {}", run.file_of(path)?, run.name)));
     place.unwrap_or_else(|| path.to_owned())
