@@ -187,6 +187,12 @@ impl<'a> RunHead<'a> {
         has_scores.then(|| href::scores(self.view.key()))
     }
 
+    /// Returns whether the description of a fact says what it is, so that the term is for screen
+    /// readers.
+    fn is_plain(&self, term: &str) -> bool {
+        matches!(term, "started" | "duration" | "cost" | "file" | "directory")
+    }
+
     /// Lists the agent, start, duration, tokens, and other known facts.
     fn facts(&self) -> Vec<Fact> {
         let (view, summary) = (self.view, self.view.summary);
@@ -271,7 +277,12 @@ impl<'a> RunHead<'a> {
             "tokens",
             (!tokens.is_empty()).then(|| Phrase::from(tokens.join(" + "))),
         );
-        add("cost", summary.cost_words().map(Phrase::from));
+        // The source of an estimate is in the tooltip.
+        let cost = |words: String| match words.split_once(", ") {
+            Some((usd, _)) => Phrase::new().tip(usd, &words),
+            None => Phrase::from(words),
+        };
+        add("cost", summary.cost_words().map(cost));
         add(
             "seed",
             manifest
@@ -470,6 +481,14 @@ impl<'a> RunHead<'a> {
                     .text(")")
             });
         add("branches", is_branched.then_some(listed));
+        // Child runs may have the same task.
+        let label = |child: &Summary| {
+            let is_same = |other: &&&Summary| other.title() == child.title();
+            match known.iter().filter(is_same).count() {
+                0 | 1 => name(child),
+                _ => child.key.name().to_owned(),
+            }
+        };
         // Not every trace counts its child runs.
         let children = summary.children.unwrap_or_default().max(known.len() as u64);
         add(
@@ -481,20 +500,15 @@ impl<'a> RunHead<'a> {
                         let to = href::run(child.key.as_str());
                         words.text(" · ").link(label(child), to)
                     },
-        // Child runs may have the same task.
-        let label = |child: &Summary| {
-            let is_same = |other: &&&Summary| other.title() == child.title();
-            match known.iter().filter(is_same).count() {
-                0 | 1 => name(child),
-                _ => child.key.name().to_owned(),
-            }
-        };
                 )
             }),
         );
         add(
             "turns",
-            summary.turns.map(|turns| Phrase::from(count(turns))),
+            summary
+                .turns
+                .filter(|turns| *turns > 1)
+                .map(|turns| Phrase::from(count(turns))),
         );
         // A session's file name contains its id.
         let is_named = |id: &str| match view.index.format().is_one_file() {
@@ -639,12 +653,21 @@ impl Tabs<'_> {
             tab("manifest", "Manifest", manifest.to_owned()),
             tab("issues", "Issues", count(summary.issues.0)),
         ];
+        // Formats in which each step records the state may have one that never changes.
+        let has_state = !index.steps().is_empty()
+            && (!summary.changed.is_empty()
+                || index.format().can.state == Can::Yes && !index.format().is_one_file());
         // A tab without content would only say so.
         let has = |name: &str| match name {
             _ if name == self.current => true,
             "manifest" => !index.format().is_one_file(),
             "scores" => !summary.critics.is_empty(),
             "issues" => summary.issues.0 > 0,
+            "events" => index.events_read() > 0,
+            "timeline" => index.first_ts().is_some(),
+            "state" => has_state,
+            "files" => (self.view.has_files)(),
+            "whatif" => !index.steps().is_empty(),
             _ => true,
         };
         let mut tabs: Vec<_> = tabs.into_iter().filter(|(name, ..)| has(name)).collect();
@@ -653,21 +676,12 @@ impl Tabs<'_> {
             tabs.swap(0, 1);
         }
         tabs
-        // Formats in which each step records the state may have one that never changes.
-        let has_state = !index.steps().is_empty()
-            && (!summary.changed.is_empty()
-                || index.format().can.state == Can::Yes && !index.format().is_one_file());
     }
 }
 
 /// Names the run's file, and the run in it if it holds several: `runs/traces.jsonl, trace bbbb`.
 fn file(view: &RunView<'_>) -> String {
     let path = &*view.summary.path;
-            "events" => index.events_read() > 0,
-            "timeline" => index.first_ts().is_some(),
-            "state" => has_state,
-            "files" => (self.view.has_files)(),
-            "whatif" => !index.steps().is_empty(),
     let in_file = view.lines.in_file();
     let place = in_file.and_then(|run| Some(format!("{}, {}", run.file_of(path)?, run.name)));
     place.unwrap_or_else(|| path.to_owned())
