@@ -40,8 +40,11 @@ use crate::page::scores::overlay::{Axis, BAND, MAX_LINES, Overlay, Source, lette
 use crate::page::scores::plot::VisibleRange;
 use crate::page::shell::{NavItem, Pulse, Shell, Status, now};
 
-/// Limits the rows shown at once.
-const WINDOW: usize = 200;
+/// Limits the elements of the aligned steps and of the settings shown at once.
+const ROW_ELEMENTS: usize = 640;
+const SETTING_ELEMENTS: usize = 240;
+/// Limits the rows before the first difference, which are folded.
+const BEFORE: usize = 10;
 /// Limits the characters of a call in a row, a task or answer in the summary, and the value of a
 /// setting.
 const MAX_CALL: usize = 200;
@@ -294,10 +297,23 @@ pub(crate) struct CompareBody<'a> {
     pub two: Option<Two<'a>>,
     pub several: Option<Several<'a>>,
     config: Config<SettingOfSeveral>,
+    /// The index of the first setting shown.
+    setting: usize,
     metrics: Vec<MetricRow>,
 }
 
 impl HtmlSafe for CompareBody<'_> {}
+
+/// The parts of a comparison that a page shows.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Place {
+    /// The first row of the requested window.
+    pub from: Option<usize>,
+    /// Whether equal rows of several runs are shown.
+    pub all: bool,
+    /// The index of the first setting.
+    pub setting: usize,
+}
 
 /// A number of each run.
 struct MetricRow {
@@ -336,9 +352,9 @@ impl MetricRow {
 }
 
 impl<'a> CompareBody<'a> {
-    /// Compares `runs`. `from` is the first row of the requested window. With `all`, equal rows of
-    /// several runs are shown too.
-    pub(crate) fn new(runs: &'a [RunView<'a>], from: Option<usize>, all: bool) -> Self {
+    /// Compares `runs`.
+    pub(crate) fn new(runs: &'a [RunView<'a>], place: Place) -> Self {
+        let Place { from, all, setting } = place;
         let two = match runs {
             [a, b] => Some(Two {
                 a,
@@ -356,17 +372,55 @@ impl<'a> CompareBody<'a> {
             all,
         });
         let sides: Vec<Side<'_>> = runs.iter().map(side).collect();
+        let config = settings_of_several(&sides);
+        let setting = match setting < config.differs.len() {
+            true => setting,
+            false => 0,
+        };
         Self {
             runs,
             two,
             several,
-            config: settings_of_several(&sides),
+            config,
+            setting,
             metrics: metrics(runs),
         }
     }
 
     fn heading(&self) -> String {
         heading(&self.runs.iter().map(|run| run.summary).collect::<Vec<_>>())
+    }
+
+    /// Returns how many settings are shown at once. Each has up to two elements for each run.
+    fn settings_at_once(&self) -> usize {
+        (SETTING_ELEMENTS / (3 + 2 * self.runs.len())).max(1)
+    }
+
+    /// Returns the settings shown.
+    fn settings(&self) -> impl Iterator<Item = &SettingOfSeveral> {
+        let settings = self.config.differs.iter();
+        settings.skip(self.setting).take(self.settings_at_once())
+    }
+
+    /// Links to the settings before and after those shown.
+    fn settings_pages(&self) -> Vec<Link> {
+        let keys: Vec<&str> = self.runs.iter().map(RunView::key).collect();
+        let page = |label: String, at: usize| Link::new(label, href::compare_settings(&keys, at));
+        let size = self.settings_at_once();
+        let left = self
+            .config
+            .differs
+            .len()
+            .saturating_sub(self.setting + size);
+        let earlier = (self.setting > 0).then(|| {
+            let label = format!("{} earlier", format::counted(self.setting, "setting"));
+            page(label, self.setting.saturating_sub(size))
+        });
+        let later = (left > 0).then(|| {
+            let label = format!("{} more", format::counted(left, "setting"));
+            page(label, self.setting + size)
+        });
+        earlier.into_iter().chain(later).collect()
     }
 
     fn sentence(&self) -> String {
@@ -447,6 +501,12 @@ fn metrics(runs: &[RunView<'_>]) -> Vec<MetricRow> {
     rows
 }
 
+/// Returns the number of rows shown at once for so many runs. A row has up to eight elements for each
+/// of them.
+fn window(runs: usize) -> usize {
+    ROW_ELEMENTS / (4 + 8 * runs)
+}
+
 /// Names the compared runs: `A title and B title`. Runs with the same title are counted.
 fn heading(runs: &[&Summary]) -> String {
     let names: Vec<String> = runs
@@ -522,7 +582,7 @@ impl Several<'_> {
     fn window(&self) -> (Vec<Shown<'_>>, usize) {
         let mut shown = Vec::new();
         let mut at = self.from.min(self.total());
-        while shown.len() < WINDOW
+        while shown.len() < window(self.runs.len())
             && let Some(row) = self.comparison.rows.get(at)
         {
             let rest = self.comparison.rows.get(at..).unwrap_or_default();
@@ -555,7 +615,7 @@ impl Several<'_> {
     fn pages(&self) -> Vec<Link> {
         let mut pages = Vec::new();
         if self.from > 0 {
-            let before = self.from.saturating_sub(WINDOW);
+            let before = self.from.saturating_sub(window(self.runs.len()));
             pages.push(Link::new("Earlier rows", self.address(before, self.all)));
         }
         let next = self.window().1;
@@ -604,7 +664,9 @@ impl Two<'_> {
                 None => String::new(),
             };
         };
-        let last = (from + WINDOW).min(self.total()).saturating_sub(1);
+        let last = (from + Self::rows_at_once())
+            .min(self.total())
+            .saturating_sub(1);
         let shown = format::range(from as u64, last as u64);
         format!(
             "aligned steps {shown} of {}",
@@ -634,12 +696,34 @@ impl Two<'_> {
         }
     }
 
+    fn rows_at_once() -> usize {
+        window(2)
+    }
+
+    /// Returns how many rows before the first difference are shown at most. Without a difference,
+    /// there's nothing after them.
+    fn rows_before(&self) -> usize {
+        match self.first() {
+            Some(_) => BEFORE,
+            None => Self::rows_at_once(),
+        }
+    }
+
+    /// Returns how many rows after the first difference, or in the requested window, are shown at
+    /// most.
+    fn rows_after(&self) -> usize {
+        match self.from {
+            Some(_) => Self::rows_at_once(),
+            None => Self::rows_at_once() - BEFORE,
+        }
+    }
+
     /// Returns the rows shown before the first difference.
     fn before(&self) -> Vec<(usize, &Row)> {
         if self.from.is_some() {
             Vec::new()
         } else {
-            self.rows(self.common().saturating_sub(WINDOW)..self.common())
+            self.rows(self.common().saturating_sub(self.rows_before())..self.common())
         }
     }
 
@@ -655,7 +739,7 @@ impl Two<'_> {
             .window()
             .or(self.comparison.first.map(|first| first + 1))
             .unwrap_or(self.total());
-        self.rows(from..from + WINDOW)
+        self.rows(from..from + self.rows_after())
     }
 
     fn rows(&self, range: Range<usize>) -> Vec<(usize, &Row)> {
@@ -675,27 +759,30 @@ impl Two<'_> {
             Link::new(label, href::compare_from(&keys, at, false))
         };
         let rows = |rows: usize| format::counted(rows, "row");
-        let total = self.total();
+        let (total, rows_at_once) = (self.total(), Self::rows_at_once());
         let mut pages = Vec::new();
         if let Some(from) = self.window() {
-            pages.extend(
-                (from > 0)
-                    .then(|| page("Earlier rows".to_owned(), Some(from.saturating_sub(WINDOW)))),
-            );
+            pages.extend((from > 0).then(|| {
+                page(
+                    "Earlier rows".to_owned(),
+                    Some(from.saturating_sub(rows_at_once)),
+                )
+            }));
             pages.push(page("First difference".to_owned(), None));
             pages.extend(
-                (from + WINDOW < total).then(|| page("Later rows".to_owned(), Some(from + WINDOW))),
+                (from + rows_at_once < total)
+                    .then(|| page("Later rows".to_owned(), Some(from + rows_at_once))),
             );
             return pages;
         }
-        let hidden = self.common().saturating_sub(WINDOW);
+        let hidden = self.common().saturating_sub(self.rows_before());
         if hidden > 0 {
             pages.push(page(
                 format!("{} earlier", rows(hidden)),
-                Some(hidden.saturating_sub(WINDOW)),
+                Some(hidden.saturating_sub(rows_at_once)),
             ));
         }
-        let after = self.common() + 1 + WINDOW;
+        let after = self.common() + 1 + self.rows_after();
         if after < total {
             pages.push(page(format!("{} later", rows(total - after)), Some(after)));
         }
@@ -967,9 +1054,7 @@ const PULSE: &str = "/live/compare";
 /// The runs that an address names: up to six as `a`, `b`, `c` and so on, or any number as `run`.
 struct Request {
     runs: Vec<Arc<Run>>,
-    from: Option<usize>,
-    /// Whether equal rows of several runs are shown.
-    all: bool,
+    place: Place,
 }
 
 /// Parses the request. If it names fewer than two runs, the user still has to choose.
@@ -996,8 +1081,11 @@ fn request(state: &AppState, params: &Params) -> Result<Request, WebError> {
     };
     Ok(Request {
         runs: keys.iter().map(run).collect::<Result<_, _>>()?,
-        from: params.number("from")?,
-        all: params.text("all") == "1",
+        place: Place {
+            from: params.number("from")?,
+            all: params.text("all") == "1",
+            setting: params.number("setting")?.unwrap_or_default(),
+        },
     })
 }
 
@@ -1024,6 +1112,7 @@ pub(crate) async fn with_views<T: Send + 'static>(
                 related_runs: &Vec::new,
                 zone: &zone,
                 editor: None,
+                has_files: &|| true,
             })
             .collect();
         show(&views)
@@ -1082,7 +1171,7 @@ pub(crate) async fn page(State(state): State<AppState>, params: Params) -> Answe
             shell,
             pulse,
             choice: None,
-            body: Some(CompareBody::new(views, request.from, request.all)),
+            body: Some(CompareBody::new(views, request.place)),
         })
     })
     .await
@@ -1107,19 +1196,23 @@ fn choice(state: &AppState, chosen: &[Arc<Run>], params: &Params) -> Choice {
 }
 
 fn pulse(request: &Request, revision: u64) -> Pulse {
-    let from = request
-        .from
-        .map(|from| from.to_string())
-        .unwrap_or_default();
+    let Place { from, all, setting } = request.place;
+    let from = from.map(|from| from.to_string()).unwrap_or_default();
+    let setting = setting.to_string();
     let since = revision.to_string();
-                has_files: &|| true,
     let mut pairs: Vec<(&str, &str)> = request
         .runs
         .iter()
         .map(|run| ("run", run.key().as_str()))
         .collect();
-    let all = if request.all { "1" } else { "" };
-    pairs.extend([("from", from.as_str()), ("all", all), ("since", &since)]);
+    let all = if all { "1" } else { "" };
+    let setting = if setting == "0" { "" } else { &setting };
+    pairs.extend([
+        ("from", from.as_str()),
+        ("all", all),
+        ("setting", setting),
+        ("since", &since),
+    ]);
     Pulse {
         url: href::with_query(PULSE, &pairs),
         revision,
@@ -1143,7 +1236,7 @@ pub(crate) async fn part(State(state): State<AppState>, params: Params) -> Answe
     with_views(&state, request.runs, move |views| {
         html(&ComparePulse {
             pulse: next,
-            body: CompareBody::new(views, request.from, request.all),
+            body: CompareBody::new(views, request.place),
         })
     })
     .await
@@ -1227,4 +1320,67 @@ pub(crate) async fn api(State(state): State<AppState>, params: Params) -> Answer
         )
     })
     .await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::page::tests::{Recorded, tags};
+
+    /// A run of steps that fail, with a score each, and many settings. It differs from others from
+    /// its middle on.
+    fn run(letter: usize) -> Recorded {
+        let step = |n: usize| {
+            let tool = if n < 100 {
+                "read".to_owned()
+            } else {
+                format!("run_{letter}")
+            };
+            let words: String = (0..200)
+                .map(|word| format!("w{} ", word * (1 + letter)))
+                .collect();
+            format!(
+                r#"{{"step_id": {n}, "decision": {{"mode": "act", "rationale": "{words}", "actions": [{{"name": "{tool}", "args": {{"n": {n}}}}}]}}, "actions": [{{"name": "{tool}", "args": {{"n": {n}}}}}], "action_results": [{{"status": "error", "error": "it failed"}}], "critic_outputs": [{{"critic_name": "V", "action": "retry", "score": 0.5}}]}}"#
+            )
+        };
+        let steps: String = (0..300).map(|n| step(n) + "\n").collect();
+        let settings: Vec<String> = (0..300)
+            .map(|n| format!(r#""setting_{n}": "{}""#, n * letter))
+            .collect();
+        let manifest = format!(
+            r#"{{"run_id": "{letter}", "run_meta": {{{}}}}}"#,
+            settings.join(", ")
+        );
+        Recorded::files([("steps.jsonl", &*steps), ("manifest.json", &manifest)])
+    }
+
+    /// The steps and settings that aren't shown are behind links.
+    #[test]
+    fn a_comparison_of_long_runs_stays_small() {
+        let runs: Vec<Recorded> = (0..6).map(run).collect();
+        for count in [2, 6] {
+            let views: Vec<RunView<'_>> = runs.iter().take(count).map(Recorded::view).collect();
+            for place in [
+                Place::default(),
+                Place {
+                    from: Some(120),
+                    all: true,
+                    setting: 20,
+                },
+            ] {
+                let body = CompareBody::new(&views, place);
+                assert!(
+                    body.config.differs.len() > 200,
+                    "{}",
+                    body.config.differs.len()
+                );
+                let pages = body.settings_pages();
+                assert_eq!(pages.len(), if place.setting > 0 { 2 } else { 1 });
+                let html = body.render().unwrap();
+                let elements = tags(&html).len();
+                assert!(elements <= 1_350, "{elements} elements of {count} runs");
+                assert!(html.contains("later") || html.contains("Later"), "{html}");
+            }
+        }
+    }
 }

@@ -40,7 +40,7 @@ use crate::page::step::messages::{
 };
 
 /// A part ends after this many elements of markup, or this many steps.
-const MAX_ELEMENTS: usize = 820;
+const MAX_ELEMENTS: usize = 680;
 const MAX_STEPS: usize = 120;
 /// The assumed height of a step.
 const LINES_PER_STEP: usize = 5;

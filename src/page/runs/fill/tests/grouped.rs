@@ -26,7 +26,9 @@ fn a_run_is_called_by_its_title() {
     let html = row_of(shop).render().unwrap();
     assert!(html.contains(&format!("title=\"{key}\"")), "{html}");
     assert!(
-        html.contains(">Mend the &#60;cart&#62;</a><i class=\"bd place\">shop</i><i class=\"bd\">Claude Code</i><td"),
+        html.contains(
+            ">Mend the &#60;cart&#62;</a><i class=\"bd place\">shop · Claude Code</i><td"
+        ),
         "{html}"
     );
     let called = |run: &Summary| {
