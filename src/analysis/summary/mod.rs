@@ -1091,10 +1091,20 @@ const MAX_FILES: usize = 64;
 /// The bytes of these paths, at most.
 const MAX_FILE_BYTES: usize = 4096;
 
-/// Returns the paths of the first files among the state keys that steps changed.
+/// Returns the paths of the first files among the state keys that steps changed, in the patch that
+/// the run submitted, and in calls, if the format doesn't record which files they changed.
 fn files_edited(index: &Index) -> ThinVec<String> {
-    let keys = index.tally().run.changed.iter();
-    let paths = keys.filter_map(|key| index.name(key).strip_prefix("files."));
+    let (format, run) = (index.format(), &index.tally().run);
+    let is_recorded = format.is_one_file() && format.can.state == Can::Yes;
+    let changed = run.changed.iter().filter(|_| format.is_one_file());
+    let changed = changed.filter_map(|key| index.name(key).strip_prefix("files."));
+    let manifest = index.manifest().get();
+    let patched = manifest.map_or(&[][..], |manifest| &manifest.patched);
+    let requested = run.edited.iter().filter(|_| !is_recorded);
+    let paths = changed
+        .chain(patched.iter().map(|path| &**path))
+        .chain(requested.map(|key| index.name(key)));
+    let mut known = BTreeSet::new();
     let mut left = MAX_FILE_BYTES;
     let fits = |path: &&str| {
         let rest = left.checked_sub(path.len());
@@ -1102,7 +1112,7 @@ fn files_edited(index: &Index) -> ThinVec<String> {
         rest.is_some()
     };
     paths
-        .filter(|_| index.format().is_one_file())
+        .filter(|path| known.insert(*path))
         .take(MAX_FILES)
         .take_while(fits)
         .map(str::to_owned)
@@ -1390,6 +1400,7 @@ pub fn summary(
             .flat_map(|manifest| &manifest.titles)
             .map(|title| title.to_string())
             .collect(),
+        task_line: init.and_then(|init| init.title.clone()),
         recorded_tags: manifest
             .iter()
             .flat_map(|manifest| &manifest.tags)
@@ -1400,7 +1411,6 @@ pub fn summary(
         continues: manifest.and_then(|manifest| manifest.continues.clone()),
         parent: manifest.and_then(|manifest| manifest.parent.clone()),
         project: text(manifest.and_then(|manifest| manifest.project.as_ref())),
-        task_line: init.and_then(|init| init.title.clone()),
         turns: manifest
             .and_then(|manifest| manifest.turns)
             .filter(|turns| *turns > 0 || !no_steps_recorded),
