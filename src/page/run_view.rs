@@ -163,6 +163,16 @@ impl RunView<'_> {
         name(self.summary)
     }
 
+    /// Names the sub-agent that made step `n`. Empty if the run's own agent did.
+    pub(crate) fn helper(&self, n: usize) -> &str {
+        let step = self.index.steps().get(n).filter(|step| step.is_nested);
+        match step.map(|step| self.index.name(step.agent)) {
+            Some("") => "sub-agent",
+            Some(name) => name,
+            None => "",
+        }
+    }
+
     /// Returns the address of the run page with step `n` selected.
     pub(crate) fn at_step(&self, n: usize) -> String {
         href::run_at(self.key(), n)

@@ -570,3 +570,43 @@ fn words_next_to_a_tool_result_are_the_users() {
         assert!(!page.contains("added"), "{name}");
     }
 }
+
+#[test]
+fn the_steps_of_sub_agents_are_marked() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cases/r_cc_subagent_fails");
+    let board = Board::serve(&root);
+    board.until_read();
+    let runs = board.json("/api/runs");
+    let keys: Vec<&str> = runs["runs"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(|run| run["key"].as_str())
+        .filter(|key| key.ends_with("stream.jsonl"))
+        .collect();
+    let [key] = keys.as_slice() else {
+        panic!("{keys:?}")
+    };
+    let run = format!("/runs/{}", segment(key));
+    let page = board
+        .get(&format!("{run}?tab=transcript"))
+        .text()
+        .to_owned();
+    let marked = page.matches("<p class=\"helper\">sub-agent</p>").count();
+    let all = page.matches("<section class=\"ts").count();
+    assert!((1..all).contains(&marked), "{marked} of {all}");
+    let steps = board.get(&format!("{run}?tab=steps")).text().to_owned();
+    assert_eq!(steps.matches("<em>sub-agent</em>").count(), marked);
+}
+
+#[test]
+fn a_transcript_has_the_pictures_of_its_steps() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/corpus/q060");
+    let board = Board::serve(&root);
+    board.until_read();
+    let page = board.get("/runs/q060_visual_desktop?tab=transcript");
+    let body = page.text().to_owned();
+    let picture = "/runs/q060_visual_desktop/steps/1/assets/0";
+    assert!(body.contains(&format!("<img src=\"{picture}\"")), "{body}");
+    assert_eq!(board.get(picture).status, 200);
+}

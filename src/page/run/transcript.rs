@@ -369,6 +369,8 @@ struct TranscriptStep {
     /// file.
     href: String,
     place: String,
+    /// The sub-agent that made the step. Empty if the run's own agent did.
+    helper: Line,
     /// The time of day.
     time: Line,
     /// The duration, if it's at least a second.
@@ -464,18 +466,6 @@ impl OutlineRow {
         let step = turn.as_ref().map_or_else(|step| *step, |turn| turn.first);
         let prompts = prompts_or_task(view, step, 1);
         let words = prompts.first().map(line_of_prompt);
-        let row = Self {
-            step,
-            href: at_step(view.key(), step),
-            words: words.unwrap_or_else(|| "No prompt recorded".into()),
-            facts: Line::default(),
-            failed: Line::default(),
-            cancelled: Line::default(),
-            is_current,
-        };
-        let Ok(turn) = turn else { return row };
-        let mut facts: Vec<String> = Vec::new();
-        let asked = prompts
 /// Links to groups of the turns in `range`: `Prompts 1–30`.
 fn groups(key: &str, turns: &[Range<usize>], range: Range<usize>) -> Vec<Link> {
     let size = range.len().div_ceil(GROUPS).max(GROUP);
@@ -493,6 +483,18 @@ fn groups(key: &str, turns: &[Range<usize>], range: Range<usize>) -> Vec<Link> {
     links.collect()
 }
 
+        let row = Self {
+            step,
+            href: at_step(view.key(), step),
+            words: words.unwrap_or_else(|| "No prompt recorded".into()),
+            facts: Line::default(),
+            failed: Line::default(),
+            cancelled: Line::default(),
+            is_current,
+        };
+        let Ok(turn) = turn else { return row };
+        let mut facts: Vec<String> = Vec::new();
+        let asked = prompts
             .first()
             .and_then(|prompt| prompt.ts)
             .or(turn.started);
@@ -923,6 +925,7 @@ impl<'a> Writer<'a> {
                 .filter(|took| *took >= 1_000_000)
                 .map(micros)
                 .unwrap_or_default()
+            helper: view.helper(n).into(),
                 .into(),
             time: group
                 .and_then(|group| began(view.index, group))
