@@ -31,13 +31,13 @@ use crate::page::part::tool::ToolLine;
 use crate::page::run::pending::PendingSlot;
 use crate::page::run::steps::Window;
 use crate::page::run_view::{RunView, micros};
-use crate::page::step::StepError;
 use crate::page::step::fill::{StepPlace, card, started_by, step_brief};
 use crate::page::step::messages::{
     Prompted, UserCommand, compaction_in_words, compactions_before, interruption_before,
     line_of_prompt, model_change, pictures_in, prompts_or_task, system_before,
     user_commands_before,
 };
+use crate::page::step::{Asset, StepError};
 
 /// A part ends after this many elements of markup, or this many steps.
 const MAX_ELEMENTS: usize = 680;
@@ -388,6 +388,10 @@ struct TranscriptStep {
     reply: Option<Folded>,
     tools: Vec<ToolLine>,
     more_tools: Line,
+    /// The pictures that the step records, and how many are left out. A saved file has them next to
+    /// the steps.
+    assets: Vec<Asset>,
+    more_assets: Line,
     answer: Option<Folded>,
     error: Option<StepError>,
     /// What the decision was, if the step has nothing else to show.
@@ -460,12 +464,6 @@ impl Outline {
     }
 }
 
-impl OutlineRow {
-    /// Describes a turn, or only its prompt if just the first step is given.
-    fn new(view: &RunView<'_>, turn: Result<Turn, usize>, is_current: bool) -> Self {
-        let step = turn.as_ref().map_or_else(|step| *step, |turn| turn.first);
-        let prompts = prompts_or_task(view, step, 1);
-        let words = prompts.first().map(line_of_prompt);
 /// Links to groups of the turns in `range`: `Prompts 1–30`.
 fn groups(key: &str, turns: &[Range<usize>], range: Range<usize>) -> Vec<Link> {
     let size = range.len().div_ceil(GROUPS).max(GROUP);
@@ -483,6 +481,12 @@ fn groups(key: &str, turns: &[Range<usize>], range: Range<usize>) -> Vec<Link> {
     links.collect()
 }
 
+impl OutlineRow {
+    /// Describes a turn, or only its prompt if just the first step is given.
+    fn new(view: &RunView<'_>, turn: Result<Turn, usize>, is_current: bool) -> Self {
+        let step = turn.as_ref().map_or_else(|step| *step, |turn| turn.first);
+        let prompts = prompts_or_task(view, step, 1);
+        let words = prompts.first().map(line_of_prompt);
         let row = Self {
             step,
             href: at_step(view.key(), step),
@@ -885,6 +889,7 @@ impl<'a> Writer<'a> {
             && step_view.reply.is_none()
             && step_view.wrote.is_none()
             && step_view.actions.is_empty()
+            && step_view.assets.is_empty()
             && step_view.error.is_none()
             && step_view.unreadable.is_none();
 
@@ -920,12 +925,12 @@ impl<'a> Writer<'a> {
                 true => String::new(),
                 false => at_step(view.key(), n),
             },
+            helper: view.helper(n).into(),
             took: group
                 .and_then(took)
                 .filter(|took| *took >= 1_000_000)
                 .map(micros)
                 .unwrap_or_default()
-            helper: view.helper(n).into(),
                 .into(),
             time: group
                 .and_then(|group| began(view.index, group))
@@ -945,6 +950,11 @@ impl<'a> Writer<'a> {
             reply: step_view.reply.or(step_view.wrote),
             tools,
             more_tools: step_view.actions.more,
+            assets: match self.is_saved {
+                true => Vec::new(),
+                false => step_view.assets,
+            },
+            more_assets: step_view.more_assets,
             answer,
             error: step_view.error,
             notes: notes.collect(),
