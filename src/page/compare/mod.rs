@@ -40,11 +40,11 @@ use crate::page::scores::overlay::{Axis, BAND, MAX_LINES, Overlay, Source, lette
 use crate::page::scores::plot::VisibleRange;
 use crate::page::shell::{NavItem, Pulse, Shell, Status, now};
 
-/// Limits the elements of the aligned steps and of the settings shown at once.
-const ROW_ELEMENTS: usize = 640;
-const SETTING_ELEMENTS: usize = 240;
-/// Limits the rows before the first difference, which are folded.
-const BEFORE: usize = 10;
+/// Limits the elements of the aligned steps, of those before the first difference, which are folded,
+/// and of the settings shown at once.
+const ROW_ELEMENTS: usize = 500;
+const BEFORE_ELEMENTS: usize = 140;
+const SETTING_ELEMENTS: usize = 160;
 /// Limits the characters of a call in a row, a task or answer in the summary, and the value of a
 /// setting.
 const MAX_CALL: usize = 200;
@@ -501,10 +501,30 @@ fn metrics(runs: &[RunView<'_>]) -> Vec<MetricRow> {
     rows
 }
 
-/// Returns the number of rows shown at once for so many runs. A row has up to eight elements for each
-/// of them.
-fn window(runs: usize) -> usize {
-    ROW_ELEMENTS / (4 + 8 * runs)
+/// Returns how many rows with these numbers of elements fit into `most` elements, but at least one.
+fn fitting(elements: impl Iterator<Item = usize>, most: usize) -> usize {
+    let mut left = Some(most);
+    let fits = |elements: &usize| {
+        left = left.and_then(|left| left.checked_sub(*elements));
+        left.is_some()
+    };
+    elements.take_while(fits).count().max(1)
+}
+
+/// Returns the number of elements of a row with these steps: two for the row, two for its name, and
+/// those of each cell.
+fn elements<'a>(steps: impl Iterator<Item = Option<&'a StepHead>>) -> usize {
+    let cell = |step: Option<&StepHead>| {
+        let Some(step) = step else { return 1 };
+        let has = |is: bool, elements: usize| if is { elements } else { 0 };
+        let sign =
+            step.fate.is_readable() && crate::page::run::step_row::sign(step, None).is_some();
+        3 + has(step.lowest_score().is_some(), 1)
+            + has(step.requested(CriticAction::Retry), 3)
+            + has(step.requested(CriticAction::Stop), 3)
+            + has(sign, 3)
+    };
+    4 + steps.map(cell).sum::<usize>()
 }
 
 /// Names the compared runs: `A title and B title`. Runs with the same title are counted.
@@ -581,12 +601,16 @@ impl Several<'_> {
     /// Returns the rows of the window and the row after it.
     fn window(&self) -> (Vec<Shown<'_>>, usize) {
         let mut shown = Vec::new();
-        let mut at = self.from.min(self.total());
-        while shown.len() < window(self.runs.len())
-            && let Some(row) = self.comparison.rows.get(at)
-        {
+        let (mut at, mut left) = (self.from.min(self.total()), ROW_ELEMENTS);
+        while let Some(row) = self.comparison.rows.get(at) {
             let rest = self.comparison.rows.get(at..).unwrap_or_default();
-            let equal = rest.iter().take_while(|row| row.same && !self.all).count();
+            let equal = rest.iter().take_while(|row| self.is_hidden(row)).count();
+            // The link to equal rows takes three elements.
+            let elements = if equal > 0 { 3 } else { self.elements(row) };
+            if elements > left && !shown.is_empty() {
+                break;
+            }
+            left = left.saturating_sub(elements);
             if equal > 0 {
                 shown.push(Shown::Equal(at, equal));
             } else {
@@ -599,6 +623,15 @@ impl Several<'_> {
 
     fn rows(&self) -> Vec<Shown<'_>> {
         self.window().0
+    }
+
+    fn is_hidden(&self, row: &RowOfSeveral) -> bool {
+        row.same && !self.all
+    }
+
+    fn elements(&self, row: &RowOfSeveral) -> usize {
+        let steps = self.runs.iter().zip(&row.steps);
+        elements(steps.map(|(view, n)| step_at(view, *n)))
     }
 
     /// Returns the address of the rows from `from`.
@@ -615,7 +648,12 @@ impl Several<'_> {
     fn pages(&self) -> Vec<Link> {
         let mut pages = Vec::new();
         if self.from > 0 {
-            let before = self.from.saturating_sub(window(self.runs.len()));
+            let rows = self.comparison.rows.get(..self.from).unwrap_or_default();
+            let elements = rows.iter().rev().map(|row| match self.is_hidden(row) {
+                true => 0,
+                false => self.elements(row),
+            });
+            let before = self.from.saturating_sub(fitting(elements, ROW_ELEMENTS));
             pages.push(Link::new("Earlier rows", self.address(before, self.all)));
         }
         let next = self.window().1;
@@ -664,7 +702,7 @@ impl Two<'_> {
                 None => String::new(),
             };
         };
-        let last = (from + Self::rows_at_once())
+        let last = (from + self.shown(from))
             .min(self.total())
             .saturating_sub(1);
         let shown = format::range(from as u64, last as u64);
@@ -696,34 +734,49 @@ impl Two<'_> {
         }
     }
 
-    fn rows_at_once() -> usize {
-        window(2)
+    /// Returns how many rows from `from` on are shown.
+    fn after(&self, from: usize, most: usize) -> usize {
+        let rows = self.comparison.rows.get(from..).unwrap_or_default();
+        fitting(rows.iter().map(|row| self.elements(row)), most)
     }
 
-    /// Returns how many rows before the first difference are shown at most. Without a difference,
-    /// there's nothing after them.
-    fn rows_before(&self) -> usize {
-        match self.first() {
-            Some(_) => BEFORE,
-            None => Self::rows_at_once(),
-        }
+    /// Returns how many rows before `end` are shown.
+    fn before(&self, end: usize, most: usize) -> usize {
+        let rows = self.comparison.rows.get(..end).unwrap_or_default();
+        fitting(rows.iter().rev().map(|row| self.elements(row)), most).min(end)
     }
 
-    /// Returns how many rows after the first difference, or in the requested window, are shown at
-    /// most.
-    fn rows_after(&self) -> usize {
-        match self.from {
-            Some(_) => Self::rows_at_once(),
-            None => Self::rows_at_once() - BEFORE,
-        }
+    fn elements(&self, row: &Row) -> usize {
+        let steps = [step_at(self.a, row.pair.a), step_at(self.b, row.pair.b)];
+        elements(steps.into_iter())
+    }
+
+    /// Returns how many rows before the first difference are shown. Without a difference, there's
+    /// nothing after them.
+    fn common_shown(&self) -> usize {
+        let most = match self.first() {
+            Some(_) => BEFORE_ELEMENTS,
+            None => ROW_ELEMENTS,
+        };
+        self.before(self.common(), most)
+    }
+
+    /// Returns how many rows from `from` on are shown after the first difference, or in the requested
+    /// window.
+    fn shown(&self, from: usize) -> usize {
+        let most = match self.from {
+            Some(_) => ROW_ELEMENTS,
+            None => ROW_ELEMENTS - BEFORE_ELEMENTS,
+        };
+        self.after(from, most)
     }
 
     /// Returns the rows shown before the first difference.
-    fn before(&self) -> Vec<(usize, &Row)> {
+    fn rows_before(&self) -> Vec<(usize, &Row)> {
         if self.from.is_some() {
             Vec::new()
         } else {
-            self.rows(self.common().saturating_sub(self.rows_before())..self.common())
+            self.rows(self.common() - self.common_shown()..self.common())
         }
     }
 
@@ -734,12 +787,12 @@ impl Two<'_> {
     }
 
     /// Returns the rows after the first difference, or those of the requested window.
-    fn after(&self) -> Vec<(usize, &Row)> {
+    fn rows_after(&self) -> Vec<(usize, &Row)> {
         let from = self
             .window()
             .or(self.comparison.first.map(|first| first + 1))
             .unwrap_or(self.total());
-        self.rows(from..from + self.rows_after())
+        self.rows(from..from + self.shown(from))
     }
 
     fn rows(&self, range: Range<usize>) -> Vec<(usize, &Row)> {
@@ -759,30 +812,29 @@ impl Two<'_> {
             Link::new(label, href::compare_from(&keys, at, false))
         };
         let rows = |rows: usize| format::counted(rows, "row");
-        let (total, rows_at_once) = (self.total(), Self::rows_at_once());
+        let total = self.total();
         let mut pages = Vec::new();
         if let Some(from) = self.window() {
             pages.extend((from > 0).then(|| {
                 page(
                     "Earlier rows".to_owned(),
-                    Some(from.saturating_sub(rows_at_once)),
+                    Some(from - self.before(from, ROW_ELEMENTS)),
                 )
             }));
             pages.push(page("First difference".to_owned(), None));
-            pages.extend(
-                (from + rows_at_once < total)
-                    .then(|| page("Later rows".to_owned(), Some(from + rows_at_once))),
-            );
+            let end = from + self.shown(from);
+            pages.extend((end < total).then(|| page("Later rows".to_owned(), Some(end))));
             return pages;
         }
-        let hidden = self.common().saturating_sub(self.rows_before());
+        let hidden = self.common() - self.common_shown();
         if hidden > 0 {
             pages.push(page(
                 format!("{} earlier", rows(hidden)),
-                Some(hidden.saturating_sub(rows_at_once)),
+                Some(hidden - self.before(hidden, ROW_ELEMENTS)),
             ));
         }
-        let after = self.common() + 1 + self.rows_after();
+        let after = self.common() + 1;
+        let after = after + self.shown(after);
         if after < total {
             pages.push(page(format!("{} later", rows(total - after)), Some(after)));
         }
@@ -1336,11 +1388,13 @@ mod tests {
             } else {
                 format!("run_{letter}")
             };
+            let status = if n % 3 == 0 { "error" } else { "success" };
+            let action = if n % 20 == 0 { "retry" } else { "continue" };
             let words: String = (0..200)
                 .map(|word| format!("w{} ", word * (1 + letter)))
                 .collect();
             format!(
-                r#"{{"step_id": {n}, "decision": {{"mode": "act", "rationale": "{words}", "actions": [{{"name": "{tool}", "args": {{"n": {n}}}}}]}}, "actions": [{{"name": "{tool}", "args": {{"n": {n}}}}}], "action_results": [{{"status": "error", "error": "it failed"}}], "critic_outputs": [{{"critic_name": "V", "action": "retry", "score": 0.5}}]}}"#
+                r#"{{"step_id": {n}, "decision": {{"mode": "act", "rationale": "{words}", "actions": [{{"name": "{tool}", "args": {{"n": {n}}}}}]}}, "actions": [{{"name": "{tool}", "args": {{"n": {n}}}}}], "action_results": [{{"status": "{status}"}}], "critic_outputs": [{{"critic_name": "V", "action": "{action}", "score": 0.5}}]}}"#
             )
         };
         let steps: String = (0..300).map(|n| step(n) + "\n").collect();
@@ -1378,7 +1432,7 @@ mod tests {
                 assert_eq!(pages.len(), if place.setting > 0 { 2 } else { 1 });
                 let html = body.render().unwrap();
                 let elements = tags(&html).len();
-                assert!(elements <= 1_350, "{elements} elements of {count} runs");
+                assert!(elements <= 1_380, "{elements} elements of {count} runs");
                 assert!(html.contains("later") || html.contains("Later"), "{html}");
             }
         }
