@@ -526,7 +526,9 @@ impl<'a> RunHead<'a> {
             ("directory", summary.path.to_string())
         };
         let words = Phrase::new().path(summary.key.name(), &path);
-        let words = if self.acts {
+        // What is copied would differ from what is shown if the path has hidden characters.
+        let is_plain = text::shown(&*summary.path).as_str() == &*summary.path;
+        let words = if self.acts && is_plain {
             words.text(" ").copy(&summary.path, "Copy the path")
         } else {
             words

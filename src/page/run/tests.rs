@@ -617,7 +617,7 @@ fn tabs_without_content_are_hidden() {
         ..run.view()
     };
     let known = names(&view, "");
-    for hidden in ["timeline", "scores", "events", "files", "issues"] {
+    for hidden in ["timeline", "scores", "events", "files"] {
         assert!(!known.contains(&hidden), "{hidden}: {known:?}");
     }
     assert!(
