@@ -354,3 +354,22 @@ fn keys_walk_the_files_of_a_run() {
     page.press("k");
     page.wait(&is_at("a.rs"));
 }
+
+#[test]
+fn the_menu_share_copies_the_step_in_view() {
+    let site = session(100);
+    let page = site.open(&format!("{PAGE}&step=40#t40"));
+    page.wait("document.readyState === 'complete'");
+    wait_for(&page, 40);
+    page.eval("navigator.clipboard.writeText = async (text) => { window.copied = text }; void 0");
+    page.eval("document.querySelector('#share > summary').click()");
+    page.wait(
+        "document.querySelector('#share #sheet table') && document.querySelector('#sheet').elements.step?.value === '40'",
+    );
+    page.eval("document.querySelector('#sheet [name=part][value=step]').click()");
+    page.eval("document.querySelector('#sheet [data-copy-form]').click()");
+    page.wait(
+        "window.copied?.includes('Now number 40.') && !window.copied.includes('Now number 41.')",
+    );
+    assert_eq!(page.complaints(), Vec::<String>::new());
+}

@@ -573,30 +573,22 @@ fn words_next_to_a_tool_result_are_the_users() {
 
 #[test]
 fn the_steps_of_sub_agents_are_marked() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cases/r_cc_subagent_fails");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("sample_runs/tools/claude-code-stream");
     let board = Board::serve(&root);
     board.until_read();
-    let runs = board.json("/api/runs");
-    let keys: Vec<&str> = runs["runs"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .filter_map(|run| run["key"].as_str())
-        .filter(|key| key.ends_with("stream.jsonl"))
-        .collect();
-    let [key] = keys.as_slice() else {
-        panic!("{keys:?}")
+    let page = |tab: &str| {
+        let page = board.get(&format!("/runs/answered.jsonl?tab={tab}"));
+        page.text().to_owned()
     };
-    let run = format!("/runs/{}", segment(key));
-    let page = board
-        .get(&format!("{run}?tab=transcript"))
-        .text()
-        .to_owned();
-    let marked = page.matches("<p class=\"helper\">sub-agent</p>").count();
-    let all = page.matches("<section class=\"ts").count();
-    assert!((1..all).contains(&marked), "{marked} of {all}");
-    let steps = board.get(&format!("{run}?tab=steps")).text().to_owned();
-    assert_eq!(steps.matches("<em>sub-agent</em>").count(), marked);
+    // The second of three steps.
+    let transcript = page("transcript");
+    assert_eq!(transcript.matches("<section class=\"ts").count(), 3);
+    assert_eq!(transcript.matches("<p class=\"helper\">").count(), 1);
+    assert!(
+        transcript.contains("<section class=\"ts sub\" id=\"t1\""),
+        "{transcript}"
+    );
+    assert_eq!(page("steps").matches("<em>a1</em>").count(), 1);
 }
 
 #[test]
