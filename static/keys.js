@@ -51,15 +51,14 @@ function press(key) {
   else if (key === "t") find("[data-theme-button]")?.click();
   else if (key === "f") find("[data-follow]")?.click();
   else if (key === "v") verdict();
-  else if (["j", "k", "J", "K", "n", "N"].includes(key) && find("#transcript")) document.dispatchEvent(new CustomEvent("transcript:key", { detail: key }));
+  else if (["j", "k", "J", "K", "n", "N", "y"].includes(key) && find("#transcript")) document.dispatchEvent(new CustomEvent("transcript:key", { detail: key }));
   else if (key === "e") document.dispatchEvent(new CustomEvent("steps:mark", { detail: "mark" }));
   else if (key === "E") document.dispatchEvent(new CustomEvent("steps:mark", { detail: "mark-back" }));
   else if (key === "[") find("a[data-change=prev]")?.click();
   else if (key === "]") find("a[data-change=next]")?.click();
   else if (key === "x" || key === "s") document.dispatchEvent(new CustomEvent(key === "x" ? "runs:mark" : "runs:star", { detail: document.activeElement?.closest("#rows tr:not(.grp)") }));
   else if (key === "c") find("[data-compare]")?.click();
-  else if (key === "j" && find("#stepview, #statetab, #lockstep")) find("a[rel=next]")?.click();
-  else if (key === "k" && find("#stepview, #statetab, #lockstep")) find("a[rel=prev]")?.click();
+  else if ((key === "j" || key === "k") && find("#stepview, #statetab, #lockstep, #files")) find(`a[rel=${key === "j" ? "next" : "prev"}]`)?.click();
   else if (["j", "k", "G"].includes(key)) inList(key);
   else if (key >= "1" && key <= "9") all("nav.tabs a")[key - 1]?.click();
 }
@@ -84,10 +83,11 @@ document.addEventListener("keydown", (event) => {
   if (pair) return find(`[data-go="${CSS.escape(key)}"]`)?.click();
   if (key === "g") prefix = key;
   else if (key === " ") {
-    if (!twin("Space") || event.target.closest?.("button, :is(summary, [type=checkbox]):focus-visible")) return; // the space bar clicks the focused element
+    if (!twin("Space") || event.target.closest?.(":is(button, summary):focus-visible")) return; // the space bar clicks the focused element
     event.preventDefault(); // otherwise the page would scroll
     press("Space");
-  } else if (key === "/") find("input[type=search]") ? enter(find("input[type=search]"), event) : find("[data-jump]")?.click();
+  } else if (key === "Enter" && twin("Space") && event.target.matches?.("[type=checkbox]")) event.preventDefault(), event.target.click(); // Space plays
+  else if (key === "/") find("input[type=search]") ? enter(find("input[type=search]"), event) : find("[data-jump]")?.click();
   else if (twin(key)?.matches(FIELDS)) enter(twin(key), event);
   else press(key);
 });

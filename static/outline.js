@@ -24,6 +24,10 @@ function mark() {
 function move(key) {
   const step = place.at + (key === "j" ? 1 : -1);
   if (key === "n" || key === "N") return; // for find.js
+  if (key === "y") {
+    document.querySelector(`#t${place.at} .no[href]`)?.focus({ preventScroll: true }); // shows the button, which tells the outcome
+    return document.querySelector(`#t${place.at} [data-copy-link]`)?.click();
+  }
   if (key === "j" || key === "k") return step >= 0 && step < place.total && go(step);
   const starts = links().map((link) => Number(link.dataset.step));
   const start = key === "J" ? starts.find((start) => start > place.at) : starts.findLast((start) => start < place.at);

@@ -3,7 +3,7 @@
 use super::newest::copied;
 use super::stated::total;
 use crate::model::index::{Group, Segment};
-use crate::model::{Index, Symbol};
+use crate::model::{EventKind, Index, Symbol};
 
 /// Consecutive events of one phase.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -103,17 +103,50 @@ impl Begins {
         }
     }
 
-    /// Returns the step that was running at `at`, if it made a tool call. The call may have caused
-    /// what began at that time.
+    /// Returns the step whose call may have caused what began at `at`: the step that was running at
+    /// that time, if it made a tool call. A call that starts runs in the background returns before
+    /// they begin, so before the reply of the next step, the call is an earlier one.
     pub fn calling_at(&self, index: &Index, at: i64) -> Option<usize> {
         let place = self
             .steps
             .partition_point(|(began, _)| *began <= at)
             .checked_sub(1)?;
         let (_, n) = self.steps.get(place)?;
+        self.last.filter(|last| at <= *last)?;
+        let delegates = |n: usize| {
+            let step = index.steps().get(n);
+            step.is_some_and(|step| step.tools().any(|tool| starts_runs(index.name(tool))))
+        };
+        if !delegates(*n) && replied(index, *n).is_some_and(|replied| at < replied) {
+            let earlier = self.steps.get(..place)?.iter().rev().take(BACKGROUND);
+            if let Some((_, earlier)) = earlier.into_iter().find(|(_, n)| delegates(*n)) {
+                return Some(*earlier);
+            }
+        }
         let called = index.steps().get(*n).is_some_and(|step| step.actions > 0);
-        (called && self.last.is_some_and(|last| at <= last)).then_some(*n)
+        called.then_some(*n)
     }
+}
+
+/// A run that began in the background was started by one of so many steps before, at most.
+const BACKGROUND: usize = 3;
+
+/// Returns whether a tool starts other agents, by its name.
+fn starts_runs(tool: &str) -> bool {
+    let tool = tool.to_ascii_lowercase();
+    tool == "task" || ["agent", "delegate"].iter().any(|word| tool.contains(word))
+}
+
+/// Returns the time of the reply of step `n`, which requests its calls. In the formats of other
+/// tools, the reply is the record that begins the step.
+fn replied(index: &Index, n: usize) -> Option<i64> {
+    let is_reply = |kind: EventKind| match kind {
+        EventKind::StepStart => index.format().is_one_file(),
+        kind => kind == EventKind::Decided,
+    };
+    let group = index.round_of(n)?;
+    let mut events = index.events().range(group.first..group.end);
+    events.find(|event| is_reply(event.kind))?.ts
 }
 
 /// Returns the duration of the run's longest step, in microseconds.

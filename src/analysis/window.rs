@@ -3,7 +3,7 @@
 use super::format;
 use super::newest::newest_run;
 use super::summary::Summary;
-use crate::model::price::Prices;
+use crate::model::price::{PriceSource, Prices};
 use crate::model::{Index, StepHead};
 
 /// A model's context window.
@@ -11,8 +11,21 @@ use crate::model::{Index, StepHead};
 pub(crate) struct Window {
     /// Its size in tokens.
     pub tokens: u64,
-    /// Whether the size comes from the price list rather than from the trace.
-    pub is_listed: bool,
+    /// Where the size comes from.
+    pub source: WindowSource,
+}
+
+/// Where the size of a context window comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum WindowSource {
+    /// The trace records it.
+    Recorded,
+    /// The model's name selects it: `claude-sonnet-4-5[1m]`.
+    Named,
+    /// The price list has it.
+    Listed,
+    /// The model also has a larger window, which must be turned on.
+    Default,
 }
 
 /// A request that nearly fills the context window.
@@ -30,11 +43,17 @@ pub(crate) struct NearlyFull {
 const FULL: u64 = 80;
 /// A request explains an end if it's one of the run's last steps, at most this many.
 const LAST: usize = 3;
+/// The end of a model's name with which Claude Code requests a window of [`LONG_TOKENS`].
+const LONG: &str = "[1m]";
+const LONG_TOKENS: u64 = 1_000_000;
+/// The smaller of the two windows of a Claude 4.
+const CLAUDE_TOKENS: u64 = 200_000;
 
 impl Window {
-    /// Returns the window of the model of `step`: recorded, or else listed. A listed window that
-    /// is smaller than `largest`, the most input tokens of any request, is wrong for this run, so
-    /// the window is unknown.
+    /// Returns the window of the model of `step`: recorded, or else that of the model. A listed
+    /// window that is smaller than `largest`, the most input tokens of any request, is wrong for this
+    /// run, so the window is unknown. It's also unknown if the model may have been used with either
+    /// of two windows.
     pub(crate) fn of(
         index: &Index,
         step: Option<&StepHead>,
@@ -43,29 +62,50 @@ impl Window {
     ) -> Option<Self> {
         let manifest = index.manifest().get();
         if let Some(tokens) = manifest.and_then(|manifest| manifest.context_window) {
-            let is_listed = false;
-            return Some(Self { tokens, is_listed });
+            let source = WindowSource::Recorded;
+            return Some(Self { tokens, source });
         }
         let of_step = step.map(|step| index.name(step.model));
         let model = of_step
             .filter(|model| !model.is_empty())
             .or_else(|| manifest?.model_of_steps())?;
-        let (price, _) = prices?.of(model)?;
-        let tokens = price.window.filter(|window| *window >= largest)?;
-        Some(Self {
-            tokens,
-            is_listed: true,
-        })
+        if model.ends_with(LONG) {
+            let (tokens, source) = (LONG_TOKENS, WindowSource::Named);
+            return Some(Self { tokens, source });
+        }
+        let (price, from) = prices?.of(model)?;
+        let listed = price.window.filter(|window| *window >= largest)?;
+        let is_large = listed > CLAUDE_TOKENS && largest <= CLAUDE_TOKENS;
+        let has_two = is_large && from == PriceSource::List && is_claude_4(model);
+        // Requests beyond the smaller window cost more, so it's what a request gets.
+        let is_priced_apart = price.tiers.iter().any(|tier| tier.above == CLAUDE_TOKENS);
+        let (tokens, source) = match has_two {
+            true if is_priced_apart => (CLAUDE_TOKENS, WindowSource::Default),
+            true => return None,
+            false => (listed, WindowSource::Listed),
+        };
+        Some(Self { tokens, source })
     }
 
     /// Describes the source of the size if the trace doesn't record it, after a comma.
     pub(crate) fn note(self) -> &'static str {
-        if self.is_listed {
-            ", window from the price list"
-        } else {
-            ""
+        match self.source {
+            WindowSource::Recorded => "",
+            WindowSource::Named => ", window from the model's name",
+            WindowSource::Listed => ", window from the price list",
+            WindowSource::Default => ", the model's default window",
         }
     }
+}
+
+/// Returns whether a model is a Claude 4. Their programs turn on a window of 1M tokens for some users,
+/// and don't record it with each reply. Later models have no smaller window.
+fn is_claude_4(model: &str) -> bool {
+    let model = model.to_ascii_lowercase();
+    ["opus", "sonnet", "haiku"].iter().any(|family| {
+        let version = model.split_once(family).map(|(_, version)| version);
+        version.is_some_and(|version| version.starts_with("-4") || version.starts_with(" 4"))
+    })
 }
 
 impl NearlyFull {

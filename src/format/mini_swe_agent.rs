@@ -9,7 +9,7 @@ use super::conversation::Conversation;
 use super::ends::{End, ends};
 use super::part::{self, quoted, text};
 use super::value::{
-    above_zero, answer_in, count, cut, filled, given, int, limit, number, seconds, spoken,
+    above_zero, answer_in, count, cut, filled, given, int, limit, number, patched, seconds, spoken,
     total_in, unpacked,
 };
 use super::watch::{begun, has_begun};
@@ -173,7 +173,9 @@ impl Reader for Trajectory {
             .began
             .zip(draft.latest())
             .map(|(began, latest)| latest.saturating_sub(began) as f64 / 1e3);
+        let submitted = self.info.answer.as_deref().or(self.exit_answer.as_deref());
         let run = draft.run();
+        run.patched = patched(submitted.unwrap_or_default());
         for limit in run
             .limits
             .iter_mut()

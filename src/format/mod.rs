@@ -92,6 +92,7 @@ mod shape;
 mod shell;
 mod swe_agent;
 mod tau2;
+mod template;
 mod tools;
 mod tree;
 mod turns;

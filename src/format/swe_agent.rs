@@ -9,7 +9,7 @@
 
 use super::ends::{End, ends};
 use super::part::{self, quoted, text};
-use super::value::{above_zero, count, cut, filled, is_true, limit, number, unpacked};
+use super::value::{above_zero, count, cut, filled, is_true, limit, number, patched, unpacked};
 use super::watch::begun;
 use super::{Answer, CallDraft, Draft, EventDraft, Part, Reader, Shape, Source, Tool};
 use crate::model::json::{Json, walk};
@@ -253,11 +253,15 @@ impl Trajectory {
         let at = draft.event(EventDraft::new("info", None).stage(stage));
         self.counted = count(stats.api_calls);
         self.stats = [stats.instance_cost, stats.total_cost, stats.api_calls].map(number);
-        self.answer = filled(info.submission).map(|answer| cut(answer.trim()));
+        let submission = filled(info.submission).unwrap_or_default();
+        self.answer = Some(submission.trim())
+            .filter(|answer| !answer.is_empty())
+            .map(cut);
         self.end = status
             .and_then(|word| ended(&word))
             .map(|end| end.at_event(at));
         let run = draft.run();
+        run.patched = patched(&submission);
         run.cost_usd = above_zero(stats.instance_cost);
         let [input, output] = [stats.tokens_sent, stats.tokens_received].map(count);
         run.usage = Usage {

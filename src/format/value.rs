@@ -19,9 +19,46 @@ const MAX_TEXT_BYTES: usize = 400;
 /// A run's arguments and options are kept up to this many bytes.
 const MAX_GIVEN_BYTES: usize = 16 << 10;
 
+/// The files of a submitted patch that are kept, at most.
+const MAX_PATCHED: usize = 64;
+/// Longer paths in a patch aren't kept; bytes.
+const MAX_PATH_BYTES: usize = 1_000;
+
 /// Returns the text of a string, truncated for the index.
 pub(super) fn short(value: Option<&str>) -> Option<Box<str>> {
     text(value).map(|text| cut(&text))
+}
+
+/// Returns the first files that a unified diff changes. Empty if the text isn't one.
+pub(super) fn patched(text: &str) -> Vec<Box<str>> {
+    let text = text.trim_start();
+    if !text.starts_with("diff --git ") && !text.starts_with("--- ") {
+        return Vec::new();
+    }
+    let path = |line: &'_ str, sign: &str, side: &str| {
+        let path = line.strip_prefix(sign)?.trim_end_matches('\r');
+        let path = path.split_once('\t').map_or(path, |(path, _)| path);
+        let path = path.strip_prefix(side).unwrap_or(path);
+        let is_kept = path != "/dev/null" && (1..=MAX_PATH_BYTES).contains(&path.len());
+        is_kept.then(|| Box::from(path))
+    };
+    let mut files: Vec<Box<str>> = Vec::new();
+    let mut lines = text.split('\n').peekable();
+    while let Some(line) = lines.next() {
+        // Removed lines may begin like the name of a file, too. A file has both names.
+        let Some(after) =
+            lines.next_if(|next| line.starts_with("--- ") && next.starts_with("+++ "))
+        else {
+            continue;
+        };
+        // A deleted file has only its old name.
+        let file = path(after, "+++ ", "b/").or_else(|| path(line, "--- ", "a/"));
+        files.extend(file.filter(|file| !files.contains(file)));
+        if files.len() == MAX_PATCHED {
+            break;
+        }
+    }
+    files
 }
 
 /// The stage of a record that contains text by the user but begins no turn, next to tool results or
@@ -325,6 +362,19 @@ pub(super) fn exported_end(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_patch_names_its_files() {
+        let patch = "diff --git a/x.py b/x.py\nindex 1..2 100644\n--- a/x.py\n+++ b/x.py\n@@ -1,2 +1,2 @@\n--- a/no\n+b\n\
+                     diff --git a/old b/old\n--- a/old\n+++ /dev/null\n@@ -1 +0,0 @@\n-a\n--- /dev/null\t2024\r\n+++ b/new\t2024\r\n@@ -0,0 +1 @@\n+a\n";
+        let files = patched(patch);
+        assert_eq!(files, ["x.py", "old", "new"].map(Box::from));
+        assert!(patched("The answer is\n--- a/x\n+++ b/x").is_empty());
+        let many: String = (0..100)
+            .map(|n| format!("--- a/{n}\n+++ b/{n}\n"))
+            .collect();
+        assert_eq!(patched(&many).len(), MAX_PATCHED);
+    }
 
     #[test]
     fn an_error_of_a_provider_is_its_message() {

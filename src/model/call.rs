@@ -88,6 +88,12 @@ impl CallEnd {
         }
     }
 
+    /// Returns the outcome of the call at this position of a step.
+    pub(super) fn at(step: &Step<'_>, at: usize) -> Self {
+        let (result, invocation) = told(step, at);
+        Self::of(result, invocation)
+    }
+
     /// Counts the failed calls of a step, including results without a matching call.
     pub(super) fn count_failed(step: &Step<'_>) -> u32 {
         let places = 0..step.results.len().max(step.invocations.len());

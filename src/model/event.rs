@@ -207,6 +207,8 @@ pub struct SpentNote {
 pub struct InitNote {
     /// The text of the task.
     pub task: Option<Box<str>>,
+    /// The first line of the task itself, if the text begins with words that are the same in each run.
+    pub title: Option<Box<str>>,
     /// The model's name.
     pub model: Option<Box<str>>,
     /// The task's step budget, if it sets one.

@@ -62,6 +62,8 @@ pub struct Manifest {
     /// The titles of the session, in order of precedence: the user's, the program's, and those of
     /// summaries.
     pub titles: Vec<Box<str>>,
+    /// The first files of the patch that the run submitted, bounded.
+    pub patched: Vec<Box<str>>,
     /// The tags of the run, bounded.
     pub tags: Vec<Box<str>>,
     /// The name of the model; `None` if recorded as "unknown".

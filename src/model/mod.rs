@@ -7,6 +7,7 @@
 // and core.
 
 mod call;
+pub(crate) mod edit_call;
 pub mod end;
 pub mod event;
 pub mod failure;

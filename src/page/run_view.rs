@@ -23,24 +23,12 @@ use crate::page::shell::Status;
 
 /// Longer titles are truncated in the title of a page; characters.
 const TITLE_CHARS: usize = 80;
-/// Events per page.
-pub(crate) const EVENTS_PER_PAGE: usize = 200;
+/// Events per page. Each takes about twelve elements.
+pub(crate) const EVENTS_PER_PAGE: usize = 75;
 
-/// Returns what pages call a run: the title of a session, shortened, or the key.
+/// Returns what pages call a run: its title, shortened.
 pub(crate) fn name(summary: &Summary) -> String {
-    match summary.session_title() {
-        Some(title) => one_line(title, TITLE_CHARS).0,
-        None => summary.key.as_str().to_owned(),
-    }
-}
-
-/// Returns what the page of another run calls a run: the title of a session, shortened, or the name
-/// of its directory.
-pub(crate) fn name_of_related(summary: &Summary) -> String {
-    match summary.session_title() {
-        Some(title) => one_line(title, TITLE_CHARS).0,
-        None => summary.key.name().to_owned(),
-    }
+    one_line(summary.title(), TITLE_CHARS).0
 }
 
 /// A view of a run for the pages.
@@ -59,6 +47,8 @@ pub(crate) struct RunView<'a> {
     pub zone: &'a TimeZone,
     /// The editor that files are linked to.
     pub editor: Option<&'a Editor>,
+    /// Returns whether the Files tab has content. May read the lines of the run.
+    pub has_files: &'a dyn Fn() -> bool,
 }
 
 /// A run related to this one.
@@ -106,6 +96,7 @@ impl<'a> RunView<'a> {
             lines,
             related_runs: &Vec::new,
             editor: None,
+            has_files: &|| true,
             ..*self
         }
     }
@@ -167,9 +158,19 @@ impl RunView<'_> {
         format!("{}: {part}{}", self.name(), self.summary.verdict.sentence)
     }
 
-    /// Returns what pages call the run: the title of a session, shortened, or the key.
+    /// Returns what pages call the run: its title, shortened.
     pub(crate) fn name(&self) -> String {
         name(self.summary)
+    }
+
+    /// Names the sub-agent that made step `n`. Empty if the run's own agent did.
+    pub(crate) fn helper(&self, n: usize) -> &str {
+        let step = self.index.steps().get(n).filter(|step| step.is_nested);
+        match step.map(|step| self.index.name(step.agent)) {
+            Some("") => "sub-agent",
+            Some(name) => name,
+            None => "",
+        }
     }
 
     /// Returns the address of the run page with step `n` selected.

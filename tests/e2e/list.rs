@@ -129,3 +129,22 @@ fn a_long_menu_is_filtered_by_typing() {
     page.wait("decodeURIComponent(location.search).includes('model=model-17') && document.querySelectorAll('#rows tr').length === 1");
     assert_eq!(page.complaints(), Vec::<String>::new());
 }
+
+#[test]
+fn durations_and_dates_are_never_cut() {
+    let site = Site::with(&["q060/q060_handoff"]);
+    site.board.until_read();
+    for width in [1_440, 1_024] {
+        let page = Page::open();
+        page.look(width, "light");
+        page.goto(&site.url("/"));
+        page.wait("document.readyState === 'complete'");
+        let cut =
+            "[['.c-dur', '≥100 h 46 min'], ['.c-upd', '28 Nov 2026']].filter(([cell, words]) => {
+            const box = document.querySelector(`#rows ${cell}`);
+            box.textContent = words;
+            return box.scrollWidth > box.clientWidth;
+        }).join()";
+        assert_eq!(page.eval(cut), "", "at {width} px");
+    }
+}

@@ -144,7 +144,7 @@ fn a_text_a_call_and_a_command_can_be_copied() {
     page.hover(".pair .call");
     page.click(".pair .call + .copy");
     page.wait("window.copied?.startsWith('edit(')");
-    page.click("[data-copy]");
+    page.click("#stepview [data-copy]");
     page.wait("window.copied?.startsWith('board show ') && window.copied.endsWith(' --step 1')");
     page.click("[data-copy-link]");
     page.wait("window.copied === location.origin + '/runs/reads?step=1'");

@@ -352,3 +352,17 @@ fn without_scripts_links_walk_and_the_form_sets_breakpoints() {
     page.click("#stops button");
     page.wait("document.querySelector('.pos')?.innerText === '1 · event 2 of 5'");
 }
+
+#[test]
+fn the_space_bar_plays_from_a_check_box_and_enter_changes_it() {
+    let (_site, page) = open("/runs/q060_handoff/replay?step=start");
+    page.eval("document.querySelector('#stops input[type=checkbox]').focus()");
+    page.press(" ");
+    page.wait("document.querySelector('[data-play]').getAttribute('aria-pressed') === 'true'");
+    assert_eq!(page.count("#stops :checked"), 0);
+    page.press(" ");
+    page.wait("document.querySelector('[data-play]').getAttribute('aria-pressed') === 'false'");
+    page.eval("document.querySelector('#stops input[type=checkbox]').focus()");
+    page.press("Enter");
+    page.wait("document.querySelectorAll('#stops :checked').length === 1");
+}

@@ -273,3 +273,103 @@ fn thinking_and_results_open_all_at_once() {
     page.wait("document.querySelectorAll('.tool[open]').length === 0");
     assert_eq!(page.complaints(), Vec::<String>::new());
 }
+
+#[test]
+fn a_transcript_of_five_thousand_steps_stays_small() {
+    let site = session(5_000);
+    for step in [0, 2_500, 4_999] {
+        let page = site.open(&format!("{PAGE}&step={step}"));
+        page.wait("document.readyState === 'complete'");
+        page.wait(&format!("document.querySelector('#t{step}')"));
+        assert!(page.count("*") <= 1_500, "{} elements", page.count("*"));
+    }
+}
+
+#[test]
+fn every_prompt_is_in_the_outline_or_behind_its_links() {
+    let site = session(2_000);
+    let page = site.open(PAGE);
+    page.wait("document.readyState === 'complete'");
+    // Those near the step in view have facts, too.
+    assert_eq!(page.count("#outline a[data-step]"), 65);
+    assert_eq!(page.count("#outline a[data-step] small"), 30);
+    let links =
+        "[...document.querySelectorAll('#outline .sub a')].map(link => link.textContent).join()";
+    assert_eq!(page.eval(links), "Prompts 66–95,Prompts 96–100");
+    page.eval("document.querySelector('#outline .sub:last-child a').click()");
+    page.wait("document.querySelector('#outline a[aria-current] .p1')?.innerText === 'Please do part 95.'");
+    page.wait("document.querySelector('#outline a[data-step=\"1980\"]')");
+    assert_eq!(page.complaints(), Vec::<String>::new());
+}
+
+#[test]
+fn a_key_copies_the_link_to_the_step() {
+    let site = session(100);
+    let page = site.open(&format!("{PAGE}&step=40#t40"));
+    page.wait("document.readyState === 'complete'");
+    wait_for(&page, 40);
+    page.press("y");
+    page.wait("document.querySelector('#t40 [data-copy-link]').textContent === 'Copied'");
+}
+
+#[test]
+fn the_steps_of_a_session_begin_near_the_top_of_the_page() {
+    let site = session(200);
+    let page = Page::open();
+    page.look(1_440, "light");
+    page.goto(&site.url("/runs/long.jsonl?step=1"));
+    page.wait("document.readyState === 'complete'");
+    let top = page.eval("document.querySelector('#steprows').getBoundingClientRect().top + document.querySelector('#steps').scrollTop");
+    let top = top.as_f64().expect("a number");
+    // Eighteen rows of 28 px fit below it in a window of 900 px.
+    assert!(top <= 340.0, "{top} px");
+}
+
+#[test]
+fn keys_walk_the_files_of_a_run() {
+    let edit = |n: usize, path: &str| {
+        let call = json!([{"type": "tool_use", "id": format!("c{n}"), "name": "Edit",
+            "input": {"file_path": format!("/home/me/ledger/{path}"), "old_string": "one", "new_string": "two"}}]);
+        let reply = json!({"role": "assistant", "id": format!("m{n}"), "model": "claude-sonnet-4-5", "content": call, "stop_reason": "tool_use",
+            "usage": {"input_tokens": 10, "output_tokens": 5}});
+        let result = json!({"role": "user", "content": [{"type": "tool_result", "tool_use_id": format!("c{n}"), "content": "ok"}]});
+        let record = |id: &str, kind: &str, message: &Value| {
+            let record = json!({"type": kind, "uuid": format!("{id}{n}"), "sessionId": "s", "cwd": "/home/me/ledger", "version": "2.1.0",
+                "timestamp": format!("2026-03-01T10:00:0{n}.000Z"), "message": message});
+            format!("{record}\n")
+        };
+        record("a", "assistant", &reply) + &record("r", "user", &result)
+    };
+    let site = session_of(&(edit(0, "a.rs") + &edit(1, "b.rs")), 2);
+    let page = site.open("/runs/long.jsonl?tab=files");
+    page.wait("document.readyState === 'complete'");
+    let is_at = |name: &str| {
+        format!(
+            "document.readyState === 'complete' && document.querySelector('#files .f[aria-current] i')?.textContent === '{name}'"
+        )
+    };
+    page.wait(&is_at("a.rs"));
+    page.press("j");
+    page.wait(&is_at("b.rs"));
+    page.press("k");
+    page.wait(&is_at("a.rs"));
+}
+
+#[test]
+fn the_menu_share_copies_the_step_in_view() {
+    let site = session(100);
+    let page = site.open(&format!("{PAGE}&step=40#t40"));
+    page.wait("document.readyState === 'complete'");
+    wait_for(&page, 40);
+    page.eval("navigator.clipboard.writeText = async (text) => { window.copied = text }; void 0");
+    page.eval("document.querySelector('#share > summary').click()");
+    page.wait(
+        "document.querySelector('#share #sheet table') && document.querySelector('#sheet').elements.step?.value === '40'",
+    );
+    page.eval("document.querySelector('#sheet [name=part][value=step]').click()");
+    page.eval("document.querySelector('#sheet [data-copy-form]').click()");
+    page.wait(
+        "window.copied?.includes('Now number 40.') && !window.copied.includes('Now number 41.')",
+    );
+    assert_eq!(page.complaints(), Vec::<String>::new());
+}

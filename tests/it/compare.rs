@@ -420,8 +420,16 @@ fn three_runs_are_compared_in_columns() {
     let page = board.get("/compare?a=loop&b=fix_bug&c=max_rounds");
     let page = Html::parse_document(page.text());
     assert_eq!(texts(&marked, "#compare"), texts(&page, "#compare"));
-    assert_eq!(texts(&page, "h1"), ["loop, fix_bug and max_rounds"]);
-    assert_eq!(texts(&page, ".ab h2 a"), ["loop", "fix_bug", "max_rounds"]);
+    assert_eq!(
+        texts(&page, "h1"),
+        [
+            "Do what is on the list, The tests of cart.sh fail. Find out why and repair it and How much fruit is in stock? End with TOTAL and the number"
+        ]
+    );
+    assert_eq!(
+        texts(&page, ".ab .where"),
+        ["loop", "fix_bug", "max_rounds"]
+    );
     assert_eq!(texts(&page, ".diverge > section").len(), 3);
     let first = selector("table.align.several tr.first");
     assert_eq!(page.select(&first).count(), 1);

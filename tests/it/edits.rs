@@ -78,3 +78,33 @@ fn an_edit_that_the_run_was_rewound_over_is_abandoned() {
         serde_json::from_str(&board(&["edits", &root, "--json"]).stdout).unwrap();
     assert_eq!(answer["edits"][0]["left"], true, "{answer}");
 }
+
+/// Returns the keys of the runs that a query finds.
+fn found(board: &Board, query: &str) -> Vec<String> {
+    let runs = board.json(&format!("/api/runs?q={query}"));
+    let keys = runs["runs"].as_array().unwrap().iter();
+    keys.map(|run| run["key"].as_str().unwrap().to_owned())
+        .collect()
+}
+
+#[test]
+fn a_submitted_patch_names_the_files_that_a_run_edited() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("sample_runs/tools/swe-agent");
+    let board = Board::serve(&root);
+    board.until_read();
+    let mut keys = found(&board, "file%3Asplit.py");
+    keys.sort_unstable();
+    assert_eq!(keys, ["cost_limit.traj", "submitted.traj"]);
+    assert!(found(&board, "file%3Aother.py").is_empty());
+}
+
+#[test]
+fn the_calls_of_a_run_name_the_files_that_it_edited() {
+    let dir = with_edits("run");
+    let board = Board::serve(dir.path());
+    board.until_read();
+    let files = board.json("/api/runs/run/files");
+    let path = files["files"][0]["path"].as_str().unwrap();
+    assert_eq!(found(&board, &format!("file%3A{path}")), ["run"], "{path}");
+    assert!(found(&board, "file%3Aother.py").is_empty());
+}

@@ -570,3 +570,35 @@ fn words_next_to_a_tool_result_are_the_users() {
         assert!(!page.contains("added"), "{name}");
     }
 }
+
+#[test]
+fn the_steps_of_sub_agents_are_marked() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("sample_runs/tools/claude-code-stream");
+    let board = Board::serve(&root);
+    board.until_read();
+    let page = |tab: &str| {
+        let page = board.get(&format!("/runs/answered.jsonl?tab={tab}"));
+        page.text().to_owned()
+    };
+    // The second of three steps.
+    let transcript = page("transcript");
+    assert_eq!(transcript.matches("<section class=\"ts").count(), 3);
+    assert_eq!(transcript.matches("<p class=\"helper\">").count(), 1);
+    assert!(
+        transcript.contains("<section class=\"ts sub\" id=\"t1\""),
+        "{transcript}"
+    );
+    assert_eq!(page("steps").matches("<em>a1</em>").count(), 1);
+}
+
+#[test]
+fn a_transcript_has_the_pictures_of_its_steps() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/corpus/q060");
+    let board = Board::serve(&root);
+    board.until_read();
+    let page = board.get("/runs/q060_visual_desktop?tab=transcript");
+    let body = page.text().to_owned();
+    let picture = "/runs/q060_visual_desktop/steps/1/assets/0";
+    assert!(body.contains(&format!("<img src=\"{picture}\"")), "{body}");
+    assert_eq!(board.get(picture).status, 200);
+}

@@ -140,7 +140,23 @@ pub(crate) fn shown<T: AsRef<Summary>>(runs: &[&T]) -> Vec<Shown> {
         let optional = ![RUN, VERDICT].contains(&column);
         Some((column, Cell { optional, ..cell }))
     });
-    filled(cells, runs)
+    // A wide column of dashes takes the room of the titles.
+    let is_seldom = |(column, cell): &Shown| {
+        let filled = runs.iter().filter(|run| fills(column, (**run).as_ref()));
+        cell.width == Width::Text && filled.count() * SELDOM < runs.len()
+    };
+    let mut cells = filled(cells, runs);
+    cells.retain(|cell| !is_seldom(cell));
+    cells
+}
+
+/// A column of texts is shown if at least one in so many runs fills it.
+const SELDOM: usize = 20;
+
+/// Returns whether a run has a value in a column.
+fn fills(column: &Column, run: &Summary) -> bool {
+    let is_said = |value: Value<'_>| !matches!(value, Value::Text("") | Value::List([]));
+    column.shown(run).is_some_and(is_said)
 }
 
 /// Returns the columns of `board list`, with their layout. Skips optional columns that none of
@@ -155,13 +171,9 @@ pub(crate) fn of_list<T: AsRef<Summary>>(runs: &[&T]) -> Vec<Shown> {
 /// Returns the columns in the order of the table, without the optional ones that none of `runs`
 /// fills.
 fn filled<T: AsRef<Summary>>(cells: impl Iterator<Item = Shown>, runs: &[&T]) -> Vec<Shown> {
-    let is_said = |value: Value<'_>| !matches!(value, Value::Text("") | Value::List([]));
-    let fills = |column: &Column| {
-        runs.iter()
-            .any(|run| column.shown((*run).as_ref()).is_some_and(is_said))
-    };
+    let is_filled = |column: &Column| runs.iter().any(|run| fills(column, (*run).as_ref()));
     let mut cells: Vec<_> = cells
-        .filter(|(column, cell)| !cell.optional || fills(column))
+        .filter(|(column, cell)| !cell.optional || is_filled(column))
         .collect();
     in_order(&mut cells);
     cells

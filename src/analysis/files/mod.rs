@@ -66,6 +66,16 @@ pub(crate) struct Files {
 }
 
 impl Files {
+    /// Returns whether the run is known to have edited, read and reported no file so far.
+    pub(crate) fn is_empty(&self) -> bool {
+        let is_read = self.unread == 0 && self.pending == 0;
+        is_read
+            && self.files.is_empty()
+            && self.reads.is_empty()
+            && self.reported.is_empty()
+            && self.hidden.is_empty()
+    }
+
     /// Returns the net change of a file. Reads the lines of the steps that edit it, within the work
     /// that is `left`.
     pub(crate) fn net(

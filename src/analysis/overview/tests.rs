@@ -1,4 +1,5 @@
 use super::*;
+use crate::analysis::window::WindowSource;
 use crate::model::{Delta, Names};
 
 /// Returns a run whose steps have these fields.
@@ -92,8 +93,52 @@ fn a_context_window_is_recorded_or_listed_and_a_listed_one_fits_the_requests() {
     };
     let sonnet = "claude-sonnet-4-5-20250929";
     let listed = window(&[reply(10, sonnet), reply(150_000, sonnet)], Some(&prices)).unwrap();
-    assert_eq!((listed.tokens, listed.is_listed), (200_000, true));
+    assert_eq!(
+        (listed.tokens, listed.source),
+        (200_000, WindowSource::Listed)
+    );
     assert_eq!(window(&[reply(200_001, sonnet)], Some(&prices)), None);
     assert_eq!(window(&[reply(10, "no such model")], Some(&prices)), None);
     assert_eq!(window(&[reply(10, sonnet)], None), None);
+}
+
+/// The list has 1M tokens for Claude Sonnet 4. A window above 200k must be turned on.
+#[test]
+fn a_window_that_must_be_turned_on_counts_only_if_a_request_shows_it() {
+    let reply = |input: u64, model: &str| {
+        format!(
+            r#", "model": "{model}", "context": {{"input_tokens_total": {input}, "output_tokens": 1}}"#
+        )
+    };
+    let prices = Prices::default().with_list();
+    let window = |input: u64, model: &str| {
+        Overview::new(&run(&[reply(input, model)]), Some(&prices), 10, |n| (n, n))
+            .window
+            .map(|window| (window.tokens, window.source))
+    };
+    let (long, listed) = (1_000_000, WindowSource::Listed);
+    for (input, model, expected) in [
+        (
+            150_000,
+            "claude-sonnet-4-20250514",
+            Some((200_000, WindowSource::Default)),
+        ),
+        (200_001, "claude-sonnet-4-20250514", Some((long, listed))),
+        (
+            150_000,
+            "claude-sonnet-4-20250514[1m]",
+            Some((long, WindowSource::Named)),
+        ),
+        (
+            150_000,
+            "claude-sonnet-4-5-20250929[1m]",
+            Some((long, WindowSource::Named)),
+        ),
+        (150_000, "claude-opus-4-6", None),
+        (200_001, "claude-opus-4-6", Some((long, listed))),
+        (150_000, "claude-opus-5-5", Some((long, listed))),
+        (150_000, "gemini-2.5-pro", Some((1_048_576, listed))),
+    ] {
+        assert_eq!(window(input, model), expected, "{model} {input}");
+    }
 }

@@ -13,6 +13,7 @@ use similar::DiffTag;
 
 use super::diff::{Kind, TextChange, words};
 use super::edits::{edits, numbered};
+use crate::model::edit_call::{self, INSERTED, NUMBERED, PAIRS, PATHS, WHOLE, appends, replaces};
 use crate::model::json::Json;
 
 /// Longer texts aren't compared line by line; bytes. The time to align them grows with the square
@@ -120,32 +121,8 @@ pub(crate) struct CallEdits<'a> {
     pub too_large: Option<&'a str>,
 }
 
-const PATHS: [&str; 8] = [
-    "file_path",
-    "path",
-    "filePath",
-    "filename",
-    "file",
-    "target_file",
-    "absolute_path",
-    "notebook_path",
-];
-const PAIRS: [(&str, &str); 10] = [
-    ("old_string", "new_string"),
-    ("old_str", "new_str"),
-    ("oldString", "newString"),
-    ("old_text", "new_text"),
-    ("oldText", "newText"),
-    ("old", "new"),
-    ("search", "replace"),
-    ("find", "replace"),
-    ("from_text", "to_text"),
-    ("before", "after"),
-];
-const NUMBERED: [&str; 4] = ["text", "new_text", "new_str", "replacement_text"];
 /// The placeholder for the path of a file that the tool has open and the call doesn't name.
 const OPEN_FILE: &str = "(file not recorded)";
-const WHOLE: [&str; 5] = ["content", "contents", "file_text", "new_content", "text"];
 
 /// Returns the edits that a call of the tool `name` requests. Empty if the call isn't an edit, or
 /// if it's too large to show line by line.
@@ -403,9 +380,7 @@ fn at_path<'a>(name: &str, path: &'a str, args: &'a Json<'a>) -> CallEdits<'a> {
     }
     let command = text(args, "command").unwrap_or_default();
     if command == "insert" || args.get("insert_line").is_some() {
-        let key = ["new_str", "insert_text", "text"]
-            .into_iter()
-            .find(|key| text(args, key).is_some());
+        let key = INSERTED.into_iter().find(|key| text(args, key).is_some());
         let edit = key.and_then(|key| {
             let new = text(args, key)?;
             let edit = Edit::new(path, EditKind::Inserted, all(Sign::Ins, new));
@@ -458,23 +433,7 @@ fn replaces_all(args: &Json<'_>) -> bool {
 
 /// Returns whether a call writes a whole text, judged by the name or command of its tool.
 fn writes(name: &str, args: &Json<'_>) -> bool {
-    let lower = name.to_ascii_lowercase();
-    text(args, "command") == Some("create")
-        || lower.contains("write")
-        || lower.contains("create")
-        || lower == "save"
-        || appends(name)
-}
-
-/// Returns whether a tool writes after the existing text, judged by its name.
-fn appends(name: &str) -> bool {
-    name.to_ascii_lowercase().contains("append")
-}
-
-/// Returns whether a tool changes parts of a file, judged by its name.
-fn replaces(name: &str) -> bool {
-    let lower = name.to_ascii_lowercase();
-    lower.contains("edit") || lower.contains("replace")
+    text(args, "command") == Some("create") || edit_call::writes(name)
 }
 
 /// Returns whether a call without a path changes the file that its tool has open.
@@ -497,10 +456,7 @@ fn is_edit(name: &str, args: &Json<'_>) -> bool {
     let inserts = args.get("insert_line").is_some() || text(args, "command") == Some("insert");
     has_pair(args)
         || list.is_some_and(|list| list.iter().all(has_pair))
-        || inserts
-            && ["new_str", "insert_text", "text"]
-                .iter()
-                .any(|key| has(args, key))
+        || inserts && INSERTED.iter().any(|key| has(args, key))
         || writes(name, args) && WHOLE.iter().any(|key| has(args, key))
 }
 

@@ -175,6 +175,8 @@ pub struct RareFacts {
     pub changed: ThinVec<String>,
     /// The titles of the session, the preferred one first.
     pub titles: ThinVec<String>,
+    /// The first line of the task, if the program wrote the same text before it in each run.
+    pub task_line: Option<Box<str>>,
     /// The tags that the run itself records.
     pub recorded_tags: ThinVec<String>,
     /// The run that started this one, or from which it was forked.
@@ -551,12 +553,13 @@ impl Summary {
         self.titles.first().map(String::as_str)
     }
 
-    /// Returns the title of the run: the recorded one, else the first line of its task, else the
-    /// name of its directory or file.
+    /// Returns the title of the run: the recorded one, else the first line of its task without the
+    /// program's own text, else the name of its directory or file.
     pub fn title(&self) -> &str {
         let task = self.task.as_deref().unwrap_or_default();
         let first_line = || task.lines().map(str::trim).find(|line| !line.is_empty());
         self.recorded_title()
+            .or(self.task_line.as_deref())
             .or_else(first_line)
             .unwrap_or_else(|| self.key.name())
     }
@@ -565,12 +568,6 @@ impl Summary {
     /// of an evaluation. Other runs are looked through step by step.
     pub fn is_conversation(&self) -> bool {
         self.is_session || self.sample.is_some()
-    }
-
-    /// Returns the title if the run is a session or a sample. Its file name doesn't describe it, so
-    /// it's called by its title. Other runs are called by their name.
-    pub fn session_title(&self) -> Option<&str> {
-        self.is_conversation().then(|| self.title())
     }
 
     /// Returns the log that contains the run, if the run is a sample: the beginning of its key.
@@ -1094,10 +1091,20 @@ const MAX_FILES: usize = 64;
 /// The bytes of these paths, at most.
 const MAX_FILE_BYTES: usize = 4096;
 
-/// Returns the paths of the first files among the state keys that steps changed.
+/// Returns the paths of the first files among the state keys that steps changed, in the patch that
+/// the run submitted, and in calls, if the format doesn't record which files they changed.
 fn files_edited(index: &Index) -> ThinVec<String> {
-    let keys = index.tally().run.changed.iter();
-    let paths = keys.filter_map(|key| index.name(key).strip_prefix("files."));
+    let (format, run) = (index.format(), &index.tally().run);
+    let is_recorded = format.is_one_file() && format.can.state == Can::Yes;
+    let changed = run.changed.iter().filter(|_| format.is_one_file());
+    let changed = changed.filter_map(|key| index.name(key).strip_prefix("files."));
+    let manifest = index.manifest().get();
+    let patched = manifest.map_or(&[][..], |manifest| &manifest.patched);
+    let requested = run.edited.iter().filter(|_| !is_recorded);
+    let paths = changed
+        .chain(patched.iter().map(|path| &**path))
+        .chain(requested.map(|key| index.name(key)));
+    let mut known = BTreeSet::new();
     let mut left = MAX_FILE_BYTES;
     let fits = |path: &&str| {
         let rest = left.checked_sub(path.len());
@@ -1105,7 +1112,7 @@ fn files_edited(index: &Index) -> ThinVec<String> {
         rest.is_some()
     };
     paths
-        .filter(|_| index.format().is_one_file())
+        .filter(|path| known.insert(*path))
         .take(MAX_FILES)
         .take_while(fits)
         .map(str::to_owned)
@@ -1393,6 +1400,7 @@ pub fn summary(
             .flat_map(|manifest| &manifest.titles)
             .map(|title| title.to_string())
             .collect(),
+        task_line: init.and_then(|init| init.title.clone()),
         recorded_tags: manifest
             .iter()
             .flat_map(|manifest| &manifest.tags)

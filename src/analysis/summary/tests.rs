@@ -71,14 +71,15 @@ fn the_steps_of_a_run_are_described_in_one_way() {
 }
 
 #[test]
-fn a_session_is_called_by_its_title_and_another_run_by_its_name() {
+fn a_run_is_called_by_its_title_else_by_its_task_else_by_its_name() {
     let mut run = told(&Index::default());
+    assert_eq!(run.title(), run.key.name());
     run.task = Some("\n Mend the cart\nbefore noon".into());
-    assert_eq!(run.session_title(), None);
-    run.is_session = true;
-    assert_eq!(run.session_title(), Some("Mend the cart"));
+    assert_eq!(run.title(), "Mend the cart");
+    run.task_line = Some("Cart is broken".into());
+    assert_eq!(run.title(), "Cart is broken");
     run.titles = vec!["Cart".to_owned()].into();
-    assert_eq!(run.session_title(), Some("Cart"));
+    assert_eq!(run.title(), "Cart");
 }
 
 /// Three steps; in the second, the clock goes back by an hour.
@@ -1006,4 +1007,45 @@ fn each_failed_call_of_a_step_counts_with_its_own_message() {
         .map(|one| one.next.iter().sum())
         .collect();
     assert_eq!(next, [1, 2, 1]);
+}
+
+/// A call may start runs in the background, which begin after its result. The next step's calls are
+/// in a reply that came later.
+#[test]
+fn a_run_that_begins_before_a_reply_was_started_by_an_earlier_call() {
+    let step = |id: usize, tool: &str| {
+        format!(
+            r#"{{"step_id": {id}, "decision": {{"mode": "act", "actions": [{{"name": "{tool}", "args": {{}}}}]}}}}"#
+        )
+    };
+    let at = |first: &str, second: &str, time: &str| {
+        let events = [
+            event(0, "DECIDE", "decision_ready", "10:00:01"),
+            event(0, "ACT", "start", "10:00:02"),
+            event(1, "DECIDE", "state_ready", "10:00:03"),
+            event(1, "DECIDE", "decision_ready", "10:00:05"),
+            event(1, "ACT", "start", "10:00:06"),
+            event(1, "END", "", "10:00:09"),
+        ];
+        let index = index(&[step(0, first), step(1, second)], &events, "");
+        let time = crate::model::time::parse_ts(&format!("2026-03-01T{time}+00:00")).unwrap();
+        crate::analysis::timing::Begins::of(&index).calling_at(&index, time.micros)
+    };
+    assert_eq!(at("delegate_task", "patch", "10:00:04"), Some(0));
+    assert_eq!(
+        at("delegate_task", "patch", "10:00:07"),
+        Some(1),
+        "after the reply"
+    );
+    assert_eq!(
+        at("delegate_task", "task", "10:00:04"),
+        Some(1),
+        "it starts runs, too"
+    );
+    assert_eq!(at("read_file", "patch", "10:00:04"), Some(1));
+    assert_eq!(
+        at("delegate_task", "patch", "10:00:10"),
+        None,
+        "after the run"
+    );
 }

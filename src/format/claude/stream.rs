@@ -82,7 +82,7 @@ fields! {
     struct Usage {
         input_tokens, cache_creation_input_tokens, cache_read_input_tokens, output_tokens,
         input = "inputTokens", created = "cacheCreationInputTokens", read = "cacheReadInputTokens", output = "outputTokens",
-        cost = "costUSD",
+        cost = "costUSD", window = "contextWindow",
     }
     struct Task { id = "task_id", usage }
     struct Counted { total = "total_tokens" }
@@ -452,6 +452,11 @@ impl Stream {
         }
         if line.since.or(line.models).is_some() {
             draft.totals();
+            let window = line
+                .models
+                .or(line.since)
+                .and_then(|models| self.window(models));
+            draft.run().context_window = window.or(draft.run().context_window);
         }
         if let Some(since) = line.since {
             // Each result covers the usage since the previous one, including that of sub-agents.
@@ -627,6 +632,21 @@ impl Stream {
         // A program that retries or compacts the conversation reads more than it prints.
         let is_explained = recorded > replies && (self.retries > 0 || self.is_compacted);
         (!is_explained).then_some((recorded, replies))
+    }
+
+    /// Returns the context window of the models of the replies, if they all have the same.
+    fn window(&self, models: &str) -> Option<u64> {
+        let is_known = |name: &str| {
+            let name = text(Some(name)).unwrap_or_default();
+            // The name in a reply lacks the suffix that requests the larger window.
+            self.models
+                .contains(name.strip_suffix("[1m]").unwrap_or(&name))
+        };
+        let mut windows = walk::members(models)
+            .filter(|(name, _)| is_known(name))
+            .map(|(_, counted)| count(Usage::of(counted).window));
+        let first = windows.next().flatten().filter(|window| *window > 0)?;
+        windows.all(|window| window == Some(first)).then_some(first)
     }
 
     /// Returns the run's own usage if its totals cover more than the run. This requires a model

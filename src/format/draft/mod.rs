@@ -16,6 +16,7 @@ use sums::Sums;
 use super::added::own_words;
 use super::part::text;
 use super::recent::{Bits, RecentSet};
+use super::template::task_line;
 use super::value::{cut, short};
 use super::{Answer, Part, Shape, Tokens};
 use crate::model::event::InitNote;
@@ -372,6 +373,7 @@ impl<'a> Draft<'a> {
         self.open.has_task = true;
         EventNote::Init(Box::new(InitNote {
             task: words.map(|words| cut(own_words(words))),
+            title: words.and_then(task_line).map(cut),
             ..InitNote::default()
         }))
     }

@@ -5,7 +5,7 @@
 //! item pairs an action with its observation.
 
 use super::super::part::{self, text};
-use super::super::value::{above_zero, cut, filled, int, is_text, limit, member};
+use super::super::value::{above_zero, cut, filled, int, is_text, limit, member, patched};
 use super::super::watch::begun;
 use super::super::{Draft, EventDraft, Lines, Paths, Reader, Several, Shape, Source, Tool};
 use super::{Session, exported, is_event};
@@ -62,7 +62,7 @@ const PATHS: Paths = &[
 fields! {
     struct Metadata { agent = "agent_class", dataset, llm, config = "llm_config", max = "max_iterations" }
     struct Llm { model }
-    struct Tested { report, resolved }
+    struct Tested { report, resolved, patch = "git_patch" }
     struct Report { resolved }
 }
 
@@ -147,7 +147,9 @@ impl Reader for Instance {
             .or(metadata.config)
             .and_then(|llm| filled(Llm::of(llm).model));
         let resolved = resolved(&self.tested);
+        let patch = filled(Tested::of(&self.tested).patch).unwrap_or_default();
         let run = draft.run();
+        run.patched = patched(&patch);
         // The events in the history may record totals too.
         let (tokens, usage, cost) = totals;
         if tokens.is_some() {

@@ -2,6 +2,7 @@
 
 use serde_json::value::RawValue;
 
+use super::super::template::task_line;
 use super::step::{call as call_of, critic as critic_of, invocation as invocation_of, some};
 use crate::model::end::StopVerdict;
 use crate::model::event::{
@@ -434,6 +435,11 @@ impl PayloadWire<'_> {
         let budget = self.task_meta.value().and_then(|meta| meta.budget.value());
         InitNote {
             task: note(&self.task),
+            title: self
+                .task
+                .str()
+                .and_then(task_line)
+                .map(|line| capped(line, MAX_NOTE_BYTES)),
             model: self
                 .run_meta
                 .value()

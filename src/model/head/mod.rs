@@ -9,6 +9,7 @@ use std::fmt::Write as _;
 use std::num::{NonZeroU8, NonZeroU64};
 
 use super::call::{CallEnd, CallMark, on_one_line};
+use super::edit_call::edited_file;
 use super::event::invocations_hash;
 use super::failure::message::fold;
 use super::fingerprint::{Print, hash_of};
@@ -50,6 +51,8 @@ pub(crate) const MAX_INDEXED: usize = 64;
 /// The index keeps at most this many changed keys of one step, at two bytes each. To get the state
 /// of a step that changed more, read its line.
 pub const MAX_CHANGED: usize = 1_024;
+/// The index keeps at most this many edited files of one step.
+const MAX_EDITED: usize = 64;
 
 /// One line of `steps.jsonl` in the index.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -104,6 +107,8 @@ pub struct StepHead {
     pub has_state_diff: bool,
     /// The state keys in `state_diff`.
     pub changed: Box<[Symbol]>,
+    /// The files that its calls ask to edit, if the changes of files aren't recorded.
+    pub edited: Box<[Symbol]>,
     /// The critics' outputs, in order.
     pub critics: Box<[CriticMark]>,
     /// The reason of the first critic that requested a retry or a stop.
@@ -342,6 +347,7 @@ impl StepHead {
         self.absorb_answer(step);
         self.absorb_calls(step, names);
         self.absorb_changes(step, names);
+        self.absorb_edits(step, names);
         self.absorb_state(step, names);
         self.absorb_critics(step, names);
         self.absorb_errors(step, names);
@@ -416,6 +422,25 @@ impl StepHead {
             self.invoked_hash = invocations_hash(step.invocations.iter());
         }
         self.is_cut |= step.results.iter().any(|result| result.is_cut);
+    }
+
+    fn absorb_edits(&mut self, step: &Step<'_>, names: &mut Names) {
+        let changes = step.changes.into_iter().flat_map(|changes| changes.iter());
+        if changes
+            .into_iter()
+            .any(|change| change.key.starts_with("files."))
+        {
+            return;
+        }
+        let room = MAX_EDITED.saturating_sub(self.edited.len());
+        let calls = step.calls.iter().enumerate().filter_map(|(at, call)| {
+            let file = edited_file(call.name.as_deref().unwrap_or_default(), call.args?.text)?;
+            (CallEnd::at(step, at).is_ok() != Some(false)).then_some(file)
+        });
+        let files: Vec<Symbol> = calls.take(room).map(|file| names.intern(&file)).collect();
+        if !files.is_empty() {
+            append(&mut self.edited, files.into_iter());
+        }
     }
 
     fn absorb_changes(&mut self, step: &Step<'_>, names: &mut Names) {
@@ -656,6 +681,7 @@ impl StepHead {
         let lists = of(&self.parts)
             + of(&self.calls)
             + of(&self.changed)
+            + of(&self.edited)
             + of(&self.critics)
             + of(&self.outside);
         let facts = self.facts.as_deref().map_or(0, |facts| {

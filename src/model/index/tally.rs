@@ -59,6 +59,9 @@ pub struct RunTally {
     pub agents: Distinct,
     /// The state keys that steps changed, in order of appearance.
     pub changed: Distinct,
+    /// The files that calls asked to edit in steps without recorded changes of files, in order of
+    /// appearance.
+    pub edited: Distinct,
     /// The newest running token total that isn't 0.
     pub tokens: Option<u64>,
     /// The tokens used so far, from running totals and from the steps without one.
@@ -353,6 +356,7 @@ impl RunTally {
             .saturating_add(u64::from(step.failed_calls));
         self.unknown_calls |= step.tool_errors().is_none();
         step.changed.iter().for_each(|key| self.changed.add(*key));
+        step.edited.iter().for_each(|file| self.edited.add(*file));
         if step.agent != Symbol::default() {
             self.agents.add(step.agent);
         }

@@ -40,8 +40,11 @@ use crate::page::scores::overlay::{Axis, BAND, MAX_LINES, Overlay, Source, lette
 use crate::page::scores::plot::VisibleRange;
 use crate::page::shell::{NavItem, Pulse, Shell, Status, now};
 
-/// Limits the rows shown at once.
-const WINDOW: usize = 200;
+/// Limits the elements of the aligned steps, of those before the first difference, which are folded,
+/// and of the settings shown at once.
+const ROW_ELEMENTS: usize = 500;
+const BEFORE_ELEMENTS: usize = 140;
+const SETTING_ELEMENTS: usize = 160;
 /// Limits the characters of a call in a row, a task or answer in the summary, and the value of a
 /// setting.
 const MAX_CALL: usize = 200;
@@ -294,10 +297,23 @@ pub(crate) struct CompareBody<'a> {
     pub two: Option<Two<'a>>,
     pub several: Option<Several<'a>>,
     config: Config<SettingOfSeveral>,
+    /// The index of the first setting shown.
+    setting: usize,
     metrics: Vec<MetricRow>,
 }
 
 impl HtmlSafe for CompareBody<'_> {}
+
+/// The parts of a comparison that a page shows.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Place {
+    /// The first row of the requested window.
+    pub from: Option<usize>,
+    /// Whether equal rows of several runs are shown.
+    pub all: bool,
+    /// The index of the first setting.
+    pub setting: usize,
+}
 
 /// A number of each run.
 struct MetricRow {
@@ -336,9 +352,9 @@ impl MetricRow {
 }
 
 impl<'a> CompareBody<'a> {
-    /// Compares `runs`. `from` is the first row of the requested window. With `all`, equal rows of
-    /// several runs are shown too.
-    pub(crate) fn new(runs: &'a [RunView<'a>], from: Option<usize>, all: bool) -> Self {
+    /// Compares `runs`.
+    pub(crate) fn new(runs: &'a [RunView<'a>], place: Place) -> Self {
+        let Place { from, all, setting } = place;
         let two = match runs {
             [a, b] => Some(Two {
                 a,
@@ -356,17 +372,55 @@ impl<'a> CompareBody<'a> {
             all,
         });
         let sides: Vec<Side<'_>> = runs.iter().map(side).collect();
+        let config = settings_of_several(&sides);
+        let setting = match setting < config.differs.len() {
+            true => setting,
+            false => 0,
+        };
         Self {
             runs,
             two,
             several,
-            config: settings_of_several(&sides),
+            config,
+            setting,
             metrics: metrics(runs),
         }
     }
 
     fn heading(&self) -> String {
         heading(&self.runs.iter().map(|run| run.summary).collect::<Vec<_>>())
+    }
+
+    /// Returns how many settings are shown at once. Each has up to two elements for each run.
+    fn settings_at_once(&self) -> usize {
+        (SETTING_ELEMENTS / (3 + 2 * self.runs.len())).max(1)
+    }
+
+    /// Returns the settings shown.
+    fn settings(&self) -> impl Iterator<Item = &SettingOfSeveral> {
+        let settings = self.config.differs.iter();
+        settings.skip(self.setting).take(self.settings_at_once())
+    }
+
+    /// Links to the settings before and after those shown.
+    fn settings_pages(&self) -> Vec<Link> {
+        let keys: Vec<&str> = self.runs.iter().map(RunView::key).collect();
+        let page = |label: String, at: usize| Link::new(label, href::compare_settings(&keys, at));
+        let size = self.settings_at_once();
+        let left = self
+            .config
+            .differs
+            .len()
+            .saturating_sub(self.setting + size);
+        let earlier = (self.setting > 0).then(|| {
+            let label = format!("{} earlier", format::counted(self.setting, "setting"));
+            page(label, self.setting.saturating_sub(size))
+        });
+        let later = (left > 0).then(|| {
+            let label = format!("{} more", format::counted(left, "setting"));
+            page(label, self.setting + size)
+        });
+        earlier.into_iter().chain(later).collect()
     }
 
     fn sentence(&self) -> String {
@@ -447,6 +501,32 @@ fn metrics(runs: &[RunView<'_>]) -> Vec<MetricRow> {
     rows
 }
 
+/// Returns how many rows with these numbers of elements fit into `most` elements, but at least one.
+fn fitting(elements: impl Iterator<Item = usize>, most: usize) -> usize {
+    let mut left = Some(most);
+    let fits = |elements: &usize| {
+        left = left.and_then(|left| left.checked_sub(*elements));
+        left.is_some()
+    };
+    elements.take_while(fits).count().max(1)
+}
+
+/// Returns the number of elements of a row with these steps: two for the row, two for its name, and
+/// those of each cell.
+fn elements<'a>(steps: impl Iterator<Item = Option<&'a StepHead>>) -> usize {
+    let cell = |step: Option<&StepHead>| {
+        let Some(step) = step else { return 1 };
+        let has = |is: bool, elements: usize| if is { elements } else { 0 };
+        let sign =
+            step.fate.is_readable() && crate::page::run::step_row::sign(step, None).is_some();
+        3 + has(step.lowest_score().is_some(), 1)
+            + has(step.requested(CriticAction::Retry), 3)
+            + has(step.requested(CriticAction::Stop), 3)
+            + has(sign, 3)
+    };
+    4 + steps.map(cell).sum::<usize>()
+}
+
 /// Names the compared runs: `A title and B title`. Runs with the same title are counted.
 fn heading(runs: &[&Summary]) -> String {
     let names: Vec<String> = runs
@@ -521,12 +601,16 @@ impl Several<'_> {
     /// Returns the rows of the window and the row after it.
     fn window(&self) -> (Vec<Shown<'_>>, usize) {
         let mut shown = Vec::new();
-        let mut at = self.from.min(self.total());
-        while shown.len() < WINDOW
-            && let Some(row) = self.comparison.rows.get(at)
-        {
+        let (mut at, mut left) = (self.from.min(self.total()), ROW_ELEMENTS);
+        while let Some(row) = self.comparison.rows.get(at) {
             let rest = self.comparison.rows.get(at..).unwrap_or_default();
-            let equal = rest.iter().take_while(|row| row.same && !self.all).count();
+            let equal = rest.iter().take_while(|row| self.is_hidden(row)).count();
+            // The link to equal rows takes three elements.
+            let elements = if equal > 0 { 3 } else { self.elements(row) };
+            if elements > left && !shown.is_empty() {
+                break;
+            }
+            left = left.saturating_sub(elements);
             if equal > 0 {
                 shown.push(Shown::Equal(at, equal));
             } else {
@@ -539,6 +623,15 @@ impl Several<'_> {
 
     fn rows(&self) -> Vec<Shown<'_>> {
         self.window().0
+    }
+
+    fn is_hidden(&self, row: &RowOfSeveral) -> bool {
+        row.same && !self.all
+    }
+
+    fn elements(&self, row: &RowOfSeveral) -> usize {
+        let steps = self.runs.iter().zip(&row.steps);
+        elements(steps.map(|(view, n)| step_at(view, *n)))
     }
 
     /// Returns the address of the rows from `from`.
@@ -555,7 +648,12 @@ impl Several<'_> {
     fn pages(&self) -> Vec<Link> {
         let mut pages = Vec::new();
         if self.from > 0 {
-            let before = self.from.saturating_sub(WINDOW);
+            let rows = self.comparison.rows.get(..self.from).unwrap_or_default();
+            let elements = rows.iter().rev().map(|row| match self.is_hidden(row) {
+                true => 0,
+                false => self.elements(row),
+            });
+            let before = self.from.saturating_sub(fitting(elements, ROW_ELEMENTS));
             pages.push(Link::new("Earlier rows", self.address(before, self.all)));
         }
         let next = self.window().1;
@@ -604,7 +702,9 @@ impl Two<'_> {
                 None => String::new(),
             };
         };
-        let last = (from + WINDOW).min(self.total()).saturating_sub(1);
+        let last = (from + self.shown(from))
+            .min(self.total())
+            .saturating_sub(1);
         let shown = format::range(from as u64, last as u64);
         format!(
             "aligned steps {shown} of {}",
@@ -634,12 +734,49 @@ impl Two<'_> {
         }
     }
 
+    /// Returns how many rows from `from` on are shown.
+    fn after(&self, from: usize, most: usize) -> usize {
+        let rows = self.comparison.rows.get(from..).unwrap_or_default();
+        fitting(rows.iter().map(|row| self.elements(row)), most)
+    }
+
+    /// Returns how many rows before `end` are shown.
+    fn before(&self, end: usize, most: usize) -> usize {
+        let rows = self.comparison.rows.get(..end).unwrap_or_default();
+        fitting(rows.iter().rev().map(|row| self.elements(row)), most).min(end)
+    }
+
+    fn elements(&self, row: &Row) -> usize {
+        let steps = [step_at(self.a, row.pair.a), step_at(self.b, row.pair.b)];
+        elements(steps.into_iter())
+    }
+
+    /// Returns how many rows before the first difference are shown. Without a difference, there's
+    /// nothing after them.
+    fn common_shown(&self) -> usize {
+        let most = match self.first() {
+            Some(_) => BEFORE_ELEMENTS,
+            None => ROW_ELEMENTS,
+        };
+        self.before(self.common(), most)
+    }
+
+    /// Returns how many rows from `from` on are shown after the first difference, or in the requested
+    /// window.
+    fn shown(&self, from: usize) -> usize {
+        let most = match self.from {
+            Some(_) => ROW_ELEMENTS,
+            None => ROW_ELEMENTS - BEFORE_ELEMENTS,
+        };
+        self.after(from, most)
+    }
+
     /// Returns the rows shown before the first difference.
-    fn before(&self) -> Vec<(usize, &Row)> {
+    fn rows_before(&self) -> Vec<(usize, &Row)> {
         if self.from.is_some() {
             Vec::new()
         } else {
-            self.rows(self.common().saturating_sub(WINDOW)..self.common())
+            self.rows(self.common() - self.common_shown()..self.common())
         }
     }
 
@@ -650,12 +787,12 @@ impl Two<'_> {
     }
 
     /// Returns the rows after the first difference, or those of the requested window.
-    fn after(&self) -> Vec<(usize, &Row)> {
+    fn rows_after(&self) -> Vec<(usize, &Row)> {
         let from = self
             .window()
             .or(self.comparison.first.map(|first| first + 1))
             .unwrap_or(self.total());
-        self.rows(from..from + WINDOW)
+        self.rows(from..from + self.shown(from))
     }
 
     fn rows(&self, range: Range<usize>) -> Vec<(usize, &Row)> {
@@ -678,24 +815,26 @@ impl Two<'_> {
         let total = self.total();
         let mut pages = Vec::new();
         if let Some(from) = self.window() {
-            pages.extend(
-                (from > 0)
-                    .then(|| page("Earlier rows".to_owned(), Some(from.saturating_sub(WINDOW)))),
-            );
+            pages.extend((from > 0).then(|| {
+                page(
+                    "Earlier rows".to_owned(),
+                    Some(from - self.before(from, ROW_ELEMENTS)),
+                )
+            }));
             pages.push(page("First difference".to_owned(), None));
-            pages.extend(
-                (from + WINDOW < total).then(|| page("Later rows".to_owned(), Some(from + WINDOW))),
-            );
+            let end = from + self.shown(from);
+            pages.extend((end < total).then(|| page("Later rows".to_owned(), Some(end))));
             return pages;
         }
-        let hidden = self.common().saturating_sub(WINDOW);
+        let hidden = self.common() - self.common_shown();
         if hidden > 0 {
             pages.push(page(
                 format!("{} earlier", rows(hidden)),
-                Some(hidden.saturating_sub(WINDOW)),
+                Some(hidden - self.before(hidden, ROW_ELEMENTS)),
             ));
         }
-        let after = self.common() + 1 + WINDOW;
+        let after = self.common() + 1;
+        let after = after + self.shown(after);
         if after < total {
             pages.push(page(format!("{} later", rows(total - after)), Some(after)));
         }
@@ -967,9 +1106,7 @@ const PULSE: &str = "/live/compare";
 /// The runs that an address names: up to six as `a`, `b`, `c` and so on, or any number as `run`.
 struct Request {
     runs: Vec<Arc<Run>>,
-    from: Option<usize>,
-    /// Whether equal rows of several runs are shown.
-    all: bool,
+    place: Place,
 }
 
 /// Parses the request. If it names fewer than two runs, the user still has to choose.
@@ -996,8 +1133,11 @@ fn request(state: &AppState, params: &Params) -> Result<Request, WebError> {
     };
     Ok(Request {
         runs: keys.iter().map(run).collect::<Result<_, _>>()?,
-        from: params.number("from")?,
-        all: params.text("all") == "1",
+        place: Place {
+            from: params.number("from")?,
+            all: params.text("all") == "1",
+            setting: params.number("setting")?.unwrap_or_default(),
+        },
     })
 }
 
@@ -1024,6 +1164,7 @@ pub(crate) async fn with_views<T: Send + 'static>(
                 related_runs: &Vec::new,
                 zone: &zone,
                 editor: None,
+                has_files: &|| true,
             })
             .collect();
         show(&views)
@@ -1082,7 +1223,7 @@ pub(crate) async fn page(State(state): State<AppState>, params: Params) -> Answe
             shell,
             pulse,
             choice: None,
-            body: Some(CompareBody::new(views, request.from, request.all)),
+            body: Some(CompareBody::new(views, request.place)),
         })
     })
     .await
@@ -1107,18 +1248,23 @@ fn choice(state: &AppState, chosen: &[Arc<Run>], params: &Params) -> Choice {
 }
 
 fn pulse(request: &Request, revision: u64) -> Pulse {
-    let from = request
-        .from
-        .map(|from| from.to_string())
-        .unwrap_or_default();
+    let Place { from, all, setting } = request.place;
+    let from = from.map(|from| from.to_string()).unwrap_or_default();
+    let setting = setting.to_string();
     let since = revision.to_string();
     let mut pairs: Vec<(&str, &str)> = request
         .runs
         .iter()
         .map(|run| ("run", run.key().as_str()))
         .collect();
-    let all = if request.all { "1" } else { "" };
-    pairs.extend([("from", from.as_str()), ("all", all), ("since", &since)]);
+    let all = if all { "1" } else { "" };
+    let setting = if setting == "0" { "" } else { &setting };
+    pairs.extend([
+        ("from", from.as_str()),
+        ("all", all),
+        ("setting", setting),
+        ("since", &since),
+    ]);
     Pulse {
         url: href::with_query(PULSE, &pairs),
         revision,
@@ -1142,7 +1288,7 @@ pub(crate) async fn part(State(state): State<AppState>, params: Params) -> Answe
     with_views(&state, request.runs, move |views| {
         html(&ComparePulse {
             pulse: next,
-            body: CompareBody::new(views, request.from, request.all),
+            body: CompareBody::new(views, request.place),
         })
     })
     .await
@@ -1226,4 +1372,69 @@ pub(crate) async fn api(State(state): State<AppState>, params: Params) -> Answer
         )
     })
     .await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::page::tests::{Recorded, tags};
+
+    /// A run of steps that fail, with a score each, and many settings. It differs from others from
+    /// its middle on.
+    fn run(letter: usize) -> Recorded {
+        let step = |n: usize| {
+            let tool = if n < 100 {
+                "read".to_owned()
+            } else {
+                format!("run_{letter}")
+            };
+            let status = if n % 3 == 0 { "error" } else { "success" };
+            let action = if n % 20 == 0 { "retry" } else { "continue" };
+            let words: String = (0..200)
+                .map(|word| format!("w{} ", word * (1 + letter)))
+                .collect();
+            format!(
+                r#"{{"step_id": {n}, "decision": {{"mode": "act", "rationale": "{words}", "actions": [{{"name": "{tool}", "args": {{"n": {n}}}}}]}}, "actions": [{{"name": "{tool}", "args": {{"n": {n}}}}}], "action_results": [{{"status": "{status}"}}], "critic_outputs": [{{"critic_name": "V", "action": "{action}", "score": 0.5}}]}}"#
+            )
+        };
+        let steps: String = (0..300).map(|n| step(n) + "\n").collect();
+        let settings: Vec<String> = (0..300)
+            .map(|n| format!(r#""setting_{n}": "{}""#, n * letter))
+            .collect();
+        let manifest = format!(
+            r#"{{"run_id": "{letter}", "run_meta": {{{}}}}}"#,
+            settings.join(", ")
+        );
+        Recorded::files([("steps.jsonl", &*steps), ("manifest.json", &manifest)])
+    }
+
+    /// The steps and settings that aren't shown are behind links.
+    #[test]
+    fn a_comparison_of_long_runs_stays_small() {
+        let runs: Vec<Recorded> = (0..6).map(run).collect();
+        for count in [2, 6] {
+            let views: Vec<RunView<'_>> = runs.iter().take(count).map(Recorded::view).collect();
+            for place in [
+                Place::default(),
+                Place {
+                    from: Some(120),
+                    all: true,
+                    setting: 20,
+                },
+            ] {
+                let body = CompareBody::new(&views, place);
+                assert!(
+                    body.config.differs.len() > 200,
+                    "{}",
+                    body.config.differs.len()
+                );
+                let pages = body.settings_pages();
+                assert_eq!(pages.len(), if place.setting > 0 { 2 } else { 1 });
+                let html = body.render().unwrap();
+                let elements = tags(&html).len();
+                assert!(elements <= 1_380, "{elements} elements of {count} runs");
+                assert!(html.contains("later") || html.contains("Later"), "{html}");
+            }
+        }
+    }
 }

@@ -20,6 +20,9 @@ use crate::page::scores::overlay::letter;
 
 /// Limits the bytes of a text. The step's own page has the full text.
 const MAX_TEXT: usize = 4_000;
+/// Limits the pieces in which the texts of all sides are marked. Texts with more have little in
+/// common.
+const MAX_MARKS: usize = 120;
 /// How many unchanged characters to keep around a difference.
 const AROUND: usize = 160;
 /// Limits the changed keys listed.
@@ -119,7 +122,16 @@ impl Opened {
                 class,
                 title: Link::new(format!("Step {}", view.label(*n)), view.at_step(*n)),
                 mode: mode.into(),
-                parts: parts(view, *n, own, beside, at == 0),
+                parts: parts(
+                    view,
+                    *n,
+                    own,
+                    beside,
+                    Side {
+                        is_a: at == 0,
+                        most: MAX_MARKS / views.len(),
+                    },
+                ),
             }
         };
         let mut sides: Vec<Moment> = views.iter().enumerate().map(side).collect();
@@ -155,12 +167,21 @@ fn missing(view: &RunView<'_>, next: Option<usize>) -> String {
     }
 }
 
+/// How the texts of a side are marked.
+#[derive(Clone, Copy)]
+struct Side {
+    /// Whether differences are marked as deleted.
+    is_a: bool,
+    /// The pieces of a text, at most.
+    most: usize,
+}
+
 fn parts(
     view: &RunView<'_>,
     n: usize,
     own: &Content,
     beside: Option<&Content>,
-    is_a: bool,
+    side: Side,
 ) -> Vec<(&'static str, Part)> {
     let [_, asks, _] = &own.texts;
     // Results of different calls differ entirely, so marking the differences wouldn't help.
@@ -173,7 +194,7 @@ fn parts(
             .filter(|_| *term != "Result" || same_call)
             .and_then(|(_, text)| text.as_deref().ok());
         match text {
-            Ok(text) => (*term, Part::Text(marked(text, other, is_a))),
+            Ok(text) => (*term, Part::Text(marked(text, other, side))),
             Err(why) => (*term, Part::Missing(why)),
         }
     };
@@ -194,7 +215,7 @@ fn parts(
 }
 
 /// Marks the parts of a text that the other side lacks: as deleted in A, as inserted in B.
-fn marked(text: &str, other: Option<&str>, is_a: bool) -> Vec<Mark> {
+fn marked(text: &str, other: Option<&str>, Side { is_a, most }: Side) -> Vec<Mark> {
     let plain = || vec![Mark::Same(Block::new(text))];
     let Some(other) = other.filter(|other| *other != text) else {
         return plain();
@@ -204,6 +225,9 @@ fn marked(text: &str, other: Option<&str>, is_a: bool) -> Vec<Mark> {
     let Change::Text(TextChange::Edited(parts)) = diff(&before, &after) else {
         return plain();
     };
+    if parts.len() > most {
+        return plain();
+    }
     let own = if is_a { Kind::Del } else { Kind::Ins };
     let last = parts.len().saturating_sub(1);
     let piece = |(at, (kind, text)): (usize, &(Kind, &str))| match kind {

@@ -26,7 +26,7 @@ use crate::page::part::href;
 use crate::page::part::share_form::{Check, ShareForm, Sizes, turn_of};
 use crate::page::part::text::{Line, one_line};
 use crate::page::run::handler::{related_runs, shell};
-use crate::page::run_view::RunView;
+use crate::page::run_view::{RunView, name};
 use crate::page::shell::{Shell, now};
 
 /// Limits the bytes that are searched for the preview of a redaction.
@@ -60,7 +60,7 @@ pub(crate) async fn page(
     // Searching a run for secrets reads all of it, like writing it.
     let turn = state.downloads.take().await?;
     let shell = Shell {
-        title: format!("{}: Share", run.key()),
+        title: format!("{}: Share", name(&run.summary())),
         stream: None,
         ..shell(&state, &run)
     };
@@ -88,18 +88,12 @@ pub(crate) async fn page(
             related_runs: &related_runs,
             zone: &state.zone,
             editor: None,
+            has_files: &|| true,
         };
         Ok::<_, WebError>(SharePage {
             shell,
             run: href::run(view.key()),
-            of: view
-                .summary
-                .session_title()
-                .map_or_else(
-                    || view.key().to_owned(),
-                    |title| one_line(title, TITLE_CHARS).0,
-                )
-                .into(),
+            of: one_line(view.summary.title(), TITLE_CHARS).0.into(),
             form: ShareForm::new(&view, step)
                 .checked(Check::new(&preview, MAX_PREVIEW))
                 .sized(sizes(&view, run.dir().bytes())),
@@ -221,6 +215,7 @@ fn children(state: &AppState, run: &Run, only: Option<&Range<usize>>) -> Vec<Arc
         related_runs: &related_runs,
         zone: &state.zone,
         editor: None,
+        has_files: &|| true,
     };
     let is_in_part = |step: Option<usize>| match (only, step) {
         (Some(only), Some(step)) => only.contains(&step),

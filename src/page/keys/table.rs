@@ -75,13 +75,14 @@ pub(crate) static LISTS: Section = Section {
 pub(crate) static RUN: Section = Section {
     name: "Run",
     keys: &[
-        key(&["j", "k"], "next, previous step"),
+        key(&["j", "k"], "next, previous step, or file in the Files tab"),
         key(&["J", "K"], "next, previous prompt in the transcript"),
         key(
             &["Enter"],
             "open or close the calls of the step in the transcript",
         ),
         key(&["n", "N"], "next, previous step with the text found"),
+        key(&["y"], "copy the link to the step in the transcript"),
         command(&[":"], "go to a step by number"),
         command(&["e"], "next error, retry or stop"),
         command(&["E"], "previous error, retry or stop"),

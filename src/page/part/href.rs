@@ -1,5 +1,7 @@
 //! Builds every address that the board links to, so that keys are encoded in one place.
 
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use crate::page::assets;
@@ -109,6 +111,19 @@ pub(crate) fn compare(a: &str, b: &str) -> String {
 /// shown too.
 pub(crate) fn compare_from(keys: &[&str], from: Option<usize>, all: bool) -> String {
     let from = from.map(|from| from.to_string()).unwrap_or_default();
+    compare_at(
+        keys,
+        &[("from", &*from), ("all", if all { "1" } else { "" })],
+    )
+}
+
+/// Returns the address of runs side by side, with their settings from `setting`.
+pub(crate) fn compare_settings(keys: &[&str], setting: usize) -> String {
+    let setting = setting.to_string();
+    format!("{}#settings", compare_at(keys, &[("setting", &setting)]))
+}
+
+fn compare_at(keys: &[&str], place: &[(&str, &str)]) -> String {
     let named = keys.len() <= SIDE_PARAMS.len();
     let side = |(at, key): (usize, &&'_ str)| {
         let name = SIDE_PARAMS.get(at).filter(|_| named);
@@ -116,7 +131,7 @@ pub(crate) fn compare_from(keys: &[&str], from: Option<usize>, all: bool) -> Str
     };
     let sides: Vec<(&str, String)> = keys.iter().enumerate().map(side).collect();
     let mut pairs: Vec<(&str, &str)> = sides.iter().map(|(name, key)| (*name, &**key)).collect();
-    pairs.extend([("from", &*from), ("all", if all { "1" } else { "" })]);
+    pairs.extend_from_slice(place);
     with_query(COMPARE, &pairs)
 }
 
@@ -211,11 +226,20 @@ pub(crate) fn overlay(key: &str) -> String {
     with_query("/scores", &[("run", key)])
 }
 
+/// Longer keys are hashed in ids; bytes.
+const MAX_ID: usize = 40;
+
 /// Returns the element id of a run. Letters, digits and `-` stay. `_` is doubled, and every other
 /// byte becomes `_` and two hex digits. The id is a valid CSS identifier, and no two keys share
 /// one.
 pub(crate) fn run_id(key: &str) -> String {
     let mut id = String::from("run-");
+    // `_h` isn't a byte. A page repeats the id of each run in its table.
+    if key.len() > MAX_ID {
+        let mut hash = DefaultHasher::new();
+        key.hash(&mut hash);
+        return format!("{id}_h{:016x}", hash.finish());
+    }
     for byte in key.bytes() {
         match byte {
             b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' => id.push(char::from(byte)),

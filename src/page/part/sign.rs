@@ -164,6 +164,34 @@ impl Phrase {
         self.element("time", &[("data-since", since.as_ref())], text)
     }
 
+    /// Adds words with a tooltip.
+    pub(crate) fn tip(self, text: impl Into<Line>, tip: &str) -> Self {
+        let tip = Line::from(tip.to_owned());
+        self.element("span", &[("title", tip.as_str())], text)
+    }
+
+    /// Adds a name that a narrow line may truncate, with the whole of what it shortens.
+    pub(crate) fn path(self, text: impl Into<Line>, whole: &str) -> Self {
+        let whole = Line::from(whole.to_owned());
+        self.element(
+            "span",
+            &[("class", "path"), ("title", whole.as_str())],
+            text,
+        )
+    }
+
+    /// Adds a button that copies a text exactly.
+    pub(crate) fn copy(self, whole: &str, meaning: &str) -> Self {
+        let attributes = [
+            ("class", "btn quiet js"),
+            ("type", "button"),
+            ("data-copy", whole),
+            ("title", meaning),
+            ("aria-label", meaning),
+        ];
+        self.element("button", &attributes, "Copy")
+    }
+
     pub(crate) fn sign(mut self, sign: &Sign) -> Self {
         // Writing to a string cannot fail.
         let _ = sign.render_into(&mut self.0);

@@ -55,6 +55,8 @@ pub(crate) struct ChangedTab<'a> {
     /// How many files the tree has, and the index of the first one shown.
     total: usize,
     first: usize,
+    /// The index of the chosen file.
+    at: Option<usize>,
     chosen: Option<Chosen>,
     /// The requested file, if there is no such file.
     unknown: Option<String>,
@@ -76,6 +78,8 @@ struct Leaf {
     meaning: &'static str,
     lines: Phrase,
     is_current: bool,
+    /// `prev` or `next` for the file before or after the current one.
+    rel: &'static str,
 }
 
 /// A file with edits or in a submitted patch.
@@ -198,7 +202,12 @@ impl<'a> ChangedTab<'a> {
             } else {
                 Some(tab.net(entry, &all, work))
             };
-            let leaf = tab.leaf(entry, name, own.as_ref(), is_current);
+            let mut leaf = tab.leaf(entry, name, own.as_ref(), is_current);
+            leaf.rel = match at {
+                Some(at) if n + 1 == at => "prev",
+                Some(at) if n == at + 1 => "next",
+                _ => "",
+            };
             let dir = Line::from(if dir.is_empty() {
                 String::new()
             } else {
@@ -221,6 +230,7 @@ impl<'a> ChangedTab<'a> {
             dirs,
             total,
             first,
+            at,
             chosen,
             unknown,
             all,
@@ -368,6 +378,14 @@ impl<'a> ChangedTab<'a> {
         href::with_query(&href::run(self.view.key()), &query)
     }
 
+    /// Returns whether the chosen file is the first or the last one of the tree, whose neighbour is
+    /// behind a link.
+    fn is_at_edge(&self) -> (bool, bool) {
+        let last = (self.first + FILES).min(self.total).checked_sub(1);
+        let is_first = self.at == Some(self.first);
+        (is_first, self.at.is_some() && self.at == last)
+    }
+
     fn earlier(&self) -> Option<Link> {
         let label = format!("{} earlier files", FILES.min(self.first));
         (self.first > 0).then(|| Link::new(label, self.tree(self.first.saturating_sub(FILES))))
@@ -477,6 +495,7 @@ impl Base<'_> {
             meaning,
             lines: counts(entry, net),
             is_current,
+            rel: "",
         }
     }
 

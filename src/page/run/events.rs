@@ -1,5 +1,4 @@
-//! Shows the events of a run in a table: 200 heads at a time from the index, optionally of one
-//! phase.
+//! Shows the events of a run in a table: a page of heads from the index, optionally of one phase.
 
 use std::collections::HashMap;
 
@@ -18,7 +17,7 @@ use crate::page::run_view::{EVENTS_PER_PAGE as PER_PAGE, RunView};
 
 /// Phases that can be chosen, at most. An engine has about twenty.
 const MAX_PHASES: usize = 100;
-/// Longer records get no digest, since a page has 200 of them; bytes.
+/// Longer records get no digest, since a page has many of them; bytes.
 const MAX_DIGESTED: u64 = 64 << 10;
 
 /// The events of a run in file order (`#events`).
@@ -198,11 +197,12 @@ impl<'a> EventsTab<'a> {
         }
     }
 
-    fn ok(&self, event: &EventHead) -> Sign {
+    /// Returns the sign of an event that failed or can't be read.
+    fn fault(&self, event: &EventHead) -> Option<Sign> {
         match (event.fate.is_readable(), event.ok) {
-            (false, _) => Sign::word("mk", "unknown", "unknown"),
-            (true, true) => Sign::plain("mk", "ok"),
-            (true, false) => Sign::word("mk err", "error", "not ok"),
+            (false, _) => Some(Sign::word("mk", "unknown", "unknown")),
+            (true, true) => None,
+            (true, false) => Some(Sign::word("mk err", "error", "not ok")),
         }
     }
 

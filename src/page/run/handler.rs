@@ -9,6 +9,7 @@ use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Redirect};
 
+use crate::analysis::files::submitted;
 use crate::analysis::overview::Overview;
 use crate::analysis::related::nearest;
 use crate::analysis::summary::Summary;
@@ -28,6 +29,7 @@ use crate::page::run::changed::{ChangedTab, Place as FilePlace};
 use crate::page::run::events::EventsTab;
 use crate::page::run::files::{IssuesTab, ManifestTab};
 use crate::page::run::head::{RunHead, Tabs};
+use crate::page::run::lists::Lists;
 use crate::page::run::markdown;
 use crate::page::run::pending::PendingSlot;
 use crate::page::run::pick::{Pick, Picker};
@@ -58,6 +60,7 @@ pub(crate) async fn with_view<T: Send + 'static>(
         state.library.status().stalled,
     );
     let (library, editor) = (Arc::clone(&state.library), state.editor.clone());
+    let lists = Arc::clone(&state.lists);
     let shown = blocking(move || {
         let (summary, index) = run.shown();
         let stale = stale.as_deref();
@@ -67,7 +70,7 @@ pub(crate) async fn with_view<T: Send + 'static>(
                 .get_or_init(|| related_runs(&library, &summary))
                 .clone()
         };
-        show(&RunView {
+        let view = RunView {
             summary: &summary,
             index: &index,
             lines: &*run,
@@ -76,9 +79,44 @@ pub(crate) async fn with_view<T: Send + 'static>(
             related_runs: &related_runs,
             zone: &zone,
             editor: editor.as_deref(),
+            has_files: &|| true,
+        };
+        let has_files = || has_files(&view, &lists);
+        show(&RunView {
+            has_files: &has_files,
+            ..view
         })
     });
     shown.await.flatten()
+}
+
+/// The lines of longer runs aren't read to see whether the Files tab has content; bytes.
+const MAX_SEARCHED: u64 = 2 << 20;
+
+/// Returns whether the Files tab has content. If the index doesn't have the edits, this reads the
+/// lines of a short run. A longer one may have content.
+fn has_files(view: &RunView<'_>, lists: &Lists) -> bool {
+    let summary = view.summary;
+    let is_known = summary.files_changed.is_some_and(|files| files > 0);
+    if is_known || !summary.files_edited.is_empty() {
+        return true;
+    }
+    let steps = view.index.steps().iter();
+    let calling: Vec<u64> = steps
+        .filter(|step| step.actions > 0)
+        .map(|step| step.span.len)
+        .collect();
+    let bytes = calling
+        .iter()
+        .fold(0, |sum: u64, bytes| sum.saturating_add(*bytes));
+    if bytes > MAX_SEARCHED {
+        return true;
+    }
+    let answer = summary.answer.as_deref().unwrap_or_default();
+    if !submitted(answer, view.index, view.lines).is_empty() {
+        return true;
+    }
+    !calling.is_empty() && !lists.of(view).is_empty()
 }
 
 /// Finds the runs on the board that are related to this one: its parent run, its child runs and
@@ -547,7 +585,7 @@ pub(crate) async fn step(State(state): State<AppState>, StepParam(run, n): StepP
     let shell = shell(&state, &run);
     with_view(&state, &run, move |view| {
         let step_view = step_view(view, n, StepPlace::Alone).ok_or_else(gone)?;
-        let title = format!("{}: {}", view.key(), step_view.title.as_str());
+        let title = format!("{}: {}", view.name(), step_view.title.as_str());
         // The step is complete, so its page needs no updates.
         html(&StepPage {
             shell: Shell {
@@ -684,6 +722,7 @@ pub(crate) async fn transcript_md(
             related_runs: &Vec::new,
             zone: &of.zone,
             editor: None,
+            has_files: &|| true,
         };
         let total = index.steps().len();
         let only = (from.is_some() || until.is_some())

@@ -5,14 +5,15 @@ use askama::filters::HtmlSafe;
 
 use crate::analysis::format::{self, count};
 use crate::analysis::lanes::Lanes;
-use crate::model::RunKey;
+use crate::analysis::summary::Summary;
 use crate::model::time::Stamp;
+use crate::model::{Can, RunKey};
 use crate::page::part::fold::{Fold, Folded, ValueLinks};
 use crate::page::part::share_form::ShareForm;
 use crate::page::part::sign::{Fact, Phrase};
 use crate::page::part::{href, text};
 use crate::page::run::setup::has_setup;
-use crate::page::run_view::{RelatedRun, RunView, micros, name_of_related};
+use crate::page::run_view::{RelatedRun, RunView, micros, name};
 
 /// Child runs that are linked, at most. The run table lists all of them: `parent:ID`.
 const MAX_CHILDREN: usize = 20;
@@ -74,20 +75,23 @@ impl<'a> RunHead<'a> {
         manifest.resume().filter(|_| !self.view.is_alive())
     }
 
-    fn title(&self) -> Option<&str> {
-        self.view.summary.session_title()
+    /// Returns the title, and whether it's only the name of the run's directory or file.
+    fn title(&self) -> (text::Line, bool) {
+        let summary = self.view.summary;
+        let title = summary.title();
+        let (words, _) = text::one_line(title, TASK_CHARS);
+        (words.into(), title == summary.key.name())
     }
 
     fn task(&self) -> &str {
         self.view.summary.task.as_deref().unwrap_or_default()
     }
 
-    /// Returns whether the task begins with the title, or is the title.
+    /// Returns whether the task contains the title, and whether it's only the title.
     fn repeats_task(&self) -> (bool, bool) {
-        let task = self.task().trim();
-        self.title().map_or((false, false), |title| {
-            (task.starts_with(title), task == title)
-        })
+        let (task, title) = (self.task().trim(), self.view.summary.title());
+        let has_title = self.view.summary.recorded_title().is_none() || task.starts_with(title);
+        (has_title, task == title)
     }
 
     fn whole_task(&self) -> Folded {
@@ -183,6 +187,12 @@ impl<'a> RunHead<'a> {
         has_scores.then(|| href::scores(self.view.key()))
     }
 
+    /// Returns whether the description of a fact says what it is, so that the term is for screen
+    /// readers.
+    fn is_plain(&self, term: &str) -> bool {
+        matches!(term, "started" | "duration" | "cost" | "file" | "directory")
+    }
+
     /// Lists the agent, start, duration, tokens, and other known facts.
     fn facts(&self) -> Vec<Fact> {
         let (view, summary) = (self.view, self.view.summary);
@@ -199,11 +209,9 @@ impl<'a> RunHead<'a> {
         let verdict = || Phrase::new().link(summary.verdict.sentence.as_str(), steps());
         add("not up to date", text(view.stale));
         add("verdict", self.verdict.then(verdict));
-        // A session's title is the heading, unless it's too long for one.
-        let is_heading = |title: &&str| {
-            summary.session_title() == Some(*title) && text::one_line(title, TASK_CHARS).1
-        };
-        let title = summary.recorded_title().filter(|title| !is_heading(title));
+        // The title is the heading, unless it's too long for one.
+        let is_whole = |title: &&str| text::one_line(title, TASK_CHARS).1;
+        let title = summary.recorded_title().filter(|title| !is_whole(title));
         add("title", text(title));
         add(
             "agent",
@@ -273,7 +281,12 @@ impl<'a> RunHead<'a> {
             "tokens",
             (!tokens.is_empty()).then(|| Phrase::from(tokens.join(" + "))),
         );
-        add("cost", summary.cost_words().map(Phrase::from));
+        // The source of an estimate is in the tooltip.
+        let cost = |words: String| match words.split_once(", ") {
+            Some((usd, _)) => Phrase::new().tip(usd, &words),
+            None => Phrase::from(words),
+        };
+        add("cost", summary.cost_words().map(cost));
         add(
             "seed",
             manifest
@@ -472,6 +485,14 @@ impl<'a> RunHead<'a> {
                     .text(")")
             });
         add("branches", is_branched.then_some(listed));
+        // Child runs may have the same task.
+        let label = |child: &Summary| {
+            let is_same = |other: &&&Summary| other.title() == child.title();
+            match known.iter().filter(is_same).count() {
+                0 | 1 => name(child),
+                _ => child.key.name().to_owned(),
+            }
+        };
         // Not every trace counts its child runs.
         let children = summary.children.unwrap_or_default().max(known.len() as u64);
         add(
@@ -481,14 +502,17 @@ impl<'a> RunHead<'a> {
                     Phrase::from(count(children)),
                     |words, child| {
                         let to = href::run(child.key.as_str());
-                        words.text(" · ").link(name_of_related(child), to)
+                        words.text(" · ").link(label(child), to)
                     },
                 )
             }),
         );
         add(
             "turns",
-            summary.turns.map(|turns| Phrase::from(count(turns))),
+            summary
+                .turns
+                .filter(|turns| *turns > 1)
+                .map(|turns| Phrase::from(count(turns))),
         );
         // A session's file name contains its id.
         let is_named = |id: &str| match view.index.format().is_one_file() {
@@ -505,7 +529,15 @@ impl<'a> RunHead<'a> {
         } else {
             ("directory", summary.path.to_string())
         };
-        add(place, Some(Phrase::new().dim(path)));
+        let words = Phrase::new().path(summary.key.name(), &path);
+        // What is copied would differ from what is shown if the path has hidden characters.
+        let is_plain = text::shown(&*summary.path).as_str() == &*summary.path;
+        let words = if self.acts && is_plain {
+            words.text(" ").copy(&summary.path, "Copy the path")
+        } else {
+            words
+        };
+        add(place, Some(words));
         facts
     }
 }
@@ -627,12 +659,21 @@ impl Tabs<'_> {
             tab("manifest", "Manifest", manifest.to_owned()),
             tab("issues", "Issues", count(summary.issues.0)),
         ];
+        // Formats in which each step records the state may have one that never changes.
+        let has_state = !index.steps().is_empty()
+            && (!summary.changed.is_empty()
+                || index.format().can.state == Can::Yes && !index.format().is_one_file());
         // A tab without content would only say so.
         let has = |name: &str| match name {
             _ if name == self.current => true,
             "manifest" => !index.format().is_one_file(),
             "scores" => !summary.critics.is_empty(),
             "issues" => summary.issues.0 > 0,
+            "events" => index.events_read() > 0,
+            "timeline" => index.first_ts().is_some(),
+            "state" => has_state,
+            "files" => (self.view.has_files)(),
+            "whatif" => !index.steps().is_empty(),
             _ => true,
         };
         let mut tabs: Vec<_> = tabs.into_iter().filter(|(name, ..)| has(name)).collect();

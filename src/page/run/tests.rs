@@ -568,3 +568,94 @@ fn a_run_that_branched_took_no_time_for_the_steps_that_it_copied() {
     );
     assert!(timeline.contains("+1.000 s"), "{timeline}");
 }
+
+#[test]
+fn the_heading_is_the_title_and_the_path_can_be_copied() {
+    let run = Recorded::run("tests/corpus/q060/q060_handoff");
+    let title = run.summary.title();
+    assert_ne!(title, run.summary.key.name(), "the run has a task");
+    let html = RunHead::new(&run.view()).render().unwrap();
+    assert!(html.contains(&format!(">{title}</h1>")), "{html}");
+    assert!(
+        run.view()
+            .title("Events")
+            .starts_with(&format!("{title}: Events"))
+    );
+    let copies = |html: &str| {
+        let is_copy =
+            |tag: &crate::page::tests::Tag| tag.get("aria-label") == Some("Copy the path");
+        tags(html).iter().filter(|tag| is_copy(tag)).count()
+    };
+    assert_eq!(copies(&html), 1);
+    let view = run.view();
+    let saved = RunHead {
+        acts: false,
+        ..RunHead::new(&view)
+    };
+    assert_eq!(
+        copies(&saved.render().unwrap()),
+        0,
+        "a file has no scripts for it"
+    );
+}
+
+#[test]
+fn tabs_without_content_are_hidden() {
+    let names = |view: &RunView<'_>, current: &str| {
+        let step = None;
+        let tabs = Tabs {
+            view,
+            current,
+            step,
+        }
+        .tabs();
+        tabs.into_iter().map(|(name, ..)| name).collect::<Vec<_>>()
+    };
+    let run = Recorded::steps([r#"{"step_id": 0, "decision": {"mode": "wait"}}"#.to_owned()]);
+    let view = RunView {
+        has_files: &|| false,
+        ..run.view()
+    };
+    let known = names(&view, "");
+    for hidden in ["timeline", "scores", "events", "files"] {
+        assert!(!known.contains(&hidden), "{hidden}: {known:?}");
+    }
+    assert!(
+        names(&view, "files").contains(&"files"),
+        "the open tab stays"
+    );
+    let none = Recorded::steps([]);
+    let view = none.view();
+    for hidden in ["whatif", "state"] {
+        assert!(!names(&view, "").contains(&hidden), "{hidden}");
+    }
+    let whole = Recorded::run("tests/corpus/q060/q060_handoff");
+    for shown in ["timeline", "whatif", "state", "events", "files"] {
+        assert!(names(&whole.view(), "").contains(&shown), "{shown}");
+    }
+}
+
+/// A page of events of a long run is about as large as that of a short one, and the other events are
+/// behind links.
+#[test]
+fn a_page_of_events_is_small() {
+    let event = |n: usize| {
+        format!(
+            r#"{{"run_id": "b", "step_id": 0, "phase": "PHASE_{}", "ok": {}, "error": "it failed", "ts": "2026-02-20T10:00:01Z", "payload": {{"stage": "s"}}}}"#,
+            n % 20,
+            n % 3 > 0
+        )
+    };
+    let events: String = (0..1_000).map(|n| event(n) + "\n").collect();
+    let run = Recorded::files([("events.jsonl", &events)]);
+    let view = run.view();
+    let html = EventsTab::new(&view, String::new(), Some(100), None)
+        .render()
+        .unwrap();
+    let elements = tags(&html).len();
+    assert!(elements <= 1_250, "{elements} elements");
+    assert!(
+        html.contains(">75 earlier<") && html.contains(">75 later<"),
+        "{html}"
+    );
+}

@@ -31,16 +31,16 @@ use crate::page::part::tool::ToolLine;
 use crate::page::run::pending::PendingSlot;
 use crate::page::run::steps::Window;
 use crate::page::run_view::{RunView, micros};
-use crate::page::step::StepError;
 use crate::page::step::fill::{StepPlace, card, started_by, step_brief};
 use crate::page::step::messages::{
     Prompted, UserCommand, compaction_in_words, compactions_before, interruption_before,
     line_of_prompt, model_change, pictures_in, prompts_or_task, system_before,
     user_commands_before,
 };
+use crate::page::step::{Asset, StepError};
 
 /// A part ends after this many elements of markup, or this many steps.
-const MAX_ELEMENTS: usize = 820;
+const MAX_ELEMENTS: usize = 680;
 const MAX_STEPS: usize = 120;
 /// The assumed height of a step.
 const LINES_PER_STEP: usize = 5;
@@ -52,8 +52,14 @@ const MAX_SYSTEM: usize = 50;
 const MAX_COMMAND_CHARS: usize = 200;
 /// Steps found by a search, at most.
 const MAX_FOUND: usize = 2_000;
-/// Prompts that the outline lists around the current one.
+/// Prompts that the outline lists with their facts, around the current one.
 const OUTLINE: usize = 30;
+/// Prompts before and after these that it lists by their first line, on each side.
+const BRIEF: usize = 35;
+/// The other prompts are linked in groups of at least this many.
+const GROUP: usize = 30;
+/// Groups on each side, at most. In longer runs, they are larger.
+const GROUPS: usize = 20;
 
 /// Which steps a part shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -255,9 +261,9 @@ pub(crate) struct Outline {
     /// The number of prompts.
     count: Line,
     rows: Vec<OutlineRow>,
-    /// Links to the prompts before and after those listed.
-    earlier: Option<Link>,
-    later: Option<Link>,
+    /// Links to the groups of prompts before and after those listed.
+    earlier: Vec<Link>,
+    later: Vec<Link>,
 }
 
 impl HtmlSafe for Outline {}
@@ -269,8 +275,8 @@ struct OutlineRow {
     href: String,
     /// The beginning of the prompt.
     words: Line,
-    /// Time of day, steps, duration and tokens.
-    facts: Vec<Line>,
+    /// Time of day, steps, duration and tokens. Empty if the prompt is far from the current one.
+    facts: Line,
     /// The number of failed steps. Empty if none failed.
     failed: Line,
     /// The number of cancelled steps. Empty if none was cancelled.
@@ -363,6 +369,8 @@ struct TranscriptStep {
     /// file.
     href: String,
     place: String,
+    /// The sub-agent that made the step. Empty if the run's own agent did.
+    helper: Line,
     /// The time of day.
     time: Line,
     /// The duration, if it's at least a second.
@@ -380,6 +388,10 @@ struct TranscriptStep {
     reply: Option<Folded>,
     tools: Vec<ToolLine>,
     more_tools: Line,
+    /// The pictures that the step records, and how many are left out. A saved file has them next to
+    /// the steps.
+    assets: Vec<Asset>,
+    more_assets: Line,
     answer: Option<Folded>,
     error: Option<StepError>,
     /// What the decision was, if the step has nothing else to show.
@@ -431,59 +443,82 @@ impl Outline {
             .partition_point(|turn| turn.start <= at)
             .saturating_sub(1);
         let end = (current + OUTLINE / 2).max(OUTLINE).min(turns.len());
-        let first = end.saturating_sub(OUTLINE);
+        let near = end.saturating_sub(OUTLINE)..end;
+        let listed = near.start.saturating_sub(BRIEF)..(end + BRIEF).min(turns.len());
         let row = |(k, turn): (usize, &Range<usize>)| {
-            OutlineRow::new(view, &Turn::new(view.index, turn.clone()), k == current)
+            let turn = near
+                .contains(&k)
+                .then(|| Turn::new(view.index, turn.clone()))
+                .ok_or(turn.start);
+            OutlineRow::new(view, turn, k == current)
         };
-        let rows = turns.iter().enumerate().skip(first).take(end - first);
-        let link = |turn: Option<&Range<usize>>, count: usize, word: &str| {
-            let label = format!("{} {word}", format::counted(count, "prompt"));
-            turn.map(|turn| Link::new(label, at_step(view.key(), turn.start)))
-        };
-        let before = first.checked_sub(1).and_then(|k| turns.get(k));
+        let rows = turns.iter().enumerate();
+        let rows = rows.skip(listed.start).take(listed.len());
         Self {
             steps: view.index.steps().len(),
             count: format::counted(turns.len(), "prompt").into(),
             rows: rows.map(row).collect(),
-            earlier: link(before, first, "earlier"),
-            later: link(turns.get(end), turns.len() - end, "later"),
+            earlier: groups(view.key(), &turns, 0..listed.start),
+            later: groups(view.key(), &turns, listed.end..turns.len()),
         }
     }
 }
 
+/// Links to groups of the turns in `range`: `Prompts 1–30`.
+fn groups(key: &str, turns: &[Range<usize>], range: Range<usize>) -> Vec<Link> {
+    let size = range.len().div_ceil(GROUPS).max(GROUP);
+    let links = range.clone().step_by(size).filter_map(|first| {
+        let last = (first + size).min(range.end);
+        let numbers = format::range(first as u64 + 1, last as u64);
+        let words = if first + 1 == last {
+            "Prompt"
+        } else {
+            "Prompts"
+        };
+        let to = at_step(key, turns.get(first)?.start);
+        Some(Link::new(format!("{words} {numbers}"), to))
+    });
+    links.collect()
+}
+
 impl OutlineRow {
-    fn new(view: &RunView<'_>, turn: &Turn, is_current: bool) -> Self {
-        let prompts = prompts_or_task(view, turn.first, 1);
+    /// Describes a turn, or only its prompt if just the first step is given.
+    fn new(view: &RunView<'_>, turn: Result<Turn, usize>, is_current: bool) -> Self {
+        let step = turn.as_ref().map_or_else(|step| *step, |turn| turn.first);
+        let prompts = prompts_or_task(view, step, 1);
         let words = prompts.first().map(line_of_prompt);
-        let mut facts: Vec<Line> = Vec::new();
+        let row = Self {
+            step,
+            href: at_step(view.key(), step),
+            words: words.unwrap_or_else(|| "No prompt recorded".into()),
+            facts: Line::default(),
+            failed: Line::default(),
+            cancelled: Line::default(),
+            is_current,
+        };
+        let Ok(turn) = turn else { return row };
+        let mut facts: Vec<String> = Vec::new();
         let asked = prompts
             .first()
             .and_then(|prompt| prompt.ts)
             .or(turn.started);
-        facts.extend(asked.map(|ts| short_time(view, ts).into()));
-        facts.push(format::counted(turn.end - turn.first, "step").into());
-        facts.extend(
-            turn.took
-                .filter(|took| *took > 0)
-                .map(|took| micros(took).into()),
-        );
+        facts.extend(asked.map(|ts| short_time(view, ts)));
+        facts.push(format::counted(turn.end - turn.first, "step"));
+        facts.extend(turn.took.filter(|took| *took > 0).map(micros));
         facts.extend(
             turn.tokens
                 .filter(|tokens| *tokens > 0)
-                .map(|tokens| format!("{} tokens", format::tokens(tokens)).into()),
+                .map(|tokens| format!("{} tokens", format::tokens(tokens))),
         );
         let counted = |count: usize, word: &str| match count {
             0 => Line::default(),
             count => format!("{} {word}", format::count(count as u64)).into(),
         };
         Self {
-            step: turn.first,
-            href: at_step(view.key(), turn.first),
-            words: words.unwrap_or_else(|| "No prompt recorded".into()),
-            facts,
+            facts: facts.join(" · ").into(),
             failed: counted(turn.failed, "failed"),
             cancelled: counted(turn.cancelled, "cancelled"),
-            is_current,
+            ..row
         }
     }
 }
@@ -854,6 +889,7 @@ impl<'a> Writer<'a> {
             && step_view.reply.is_none()
             && step_view.wrote.is_none()
             && step_view.actions.is_empty()
+            && step_view.assets.is_empty()
             && step_view.error.is_none()
             && step_view.unreadable.is_none();
 
@@ -889,6 +925,7 @@ impl<'a> Writer<'a> {
                 true => String::new(),
                 false => at_step(view.key(), n),
             },
+            helper: view.helper(n).into(),
             took: group
                 .and_then(took)
                 .filter(|took| *took >= 1_000_000)
@@ -913,6 +950,11 @@ impl<'a> Writer<'a> {
             reply: step_view.reply.or(step_view.wrote),
             tools,
             more_tools: step_view.actions.more,
+            assets: match self.is_saved {
+                true => Vec::new(),
+                false => step_view.assets,
+            },
+            more_assets: step_view.more_assets,
             answer,
             error: step_view.error,
             notes: notes.collect(),

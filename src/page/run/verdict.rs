@@ -9,7 +9,7 @@ use crate::analysis::health;
 use crate::analysis::life::{Basis, Liveness, Silent};
 use crate::analysis::run_result::RunResult;
 use crate::analysis::verdict::{LimitFrom, RunStatus};
-use crate::analysis::why::{self, Evidence, Kind, RuleStatus, Standing, Why};
+use crate::analysis::why::{self, Evidence, Kind, RuleStatus, Standing, Trouble, Why};
 use crate::model::json::Json;
 use crate::model::{Certainty, TraceFile};
 use crate::page::part::fold::{Fold, Folded, ValueLinks};
@@ -155,35 +155,34 @@ impl<'a> Verdict<'a> {
         event.or_else(|| step.map(|n| self.view.at_step(n)))
     }
 
-    /// Describes the first error.
-    fn trouble(&self) -> Option<Phrase> {
-        self.told_trouble(|place, href| Phrase::new().link(capitalised(&place), href))
+    /// Returns its position and the error for the line that opens the panel, and the whole with the
+    /// command, for a tooltip. The line has no room for the command. A link inside it couldn't be
+    /// reached by all readers.
+    fn trouble_in_line(&self) -> Option<(String, text::Line, String)> {
+        let trouble = self.shown_trouble()?;
+        let place = trouble.place(self.view.index).unwrap_or_default();
+        let error = text::one_line(trouble.parts().1, TROUBLE_CHARS).0;
+        let whole = text::one_line(&trouble.text, COMMAND_CHARS + TROUBLE_CHARS).0;
+        Some((place, error.into(), whole))
     }
 
-    /// Returns the same for the line that opens the panel. A link inside it couldn't be reached by
-    /// all readers.
-    /// Also returns it as a text, for a line that is too narrow.
-    fn trouble_in_line(&self) -> Option<(Phrase, String)> {
-        let phrase = self.told_trouble(|place, _| Phrase::from(place))?;
-        let trouble = self.why.first_trouble.as_ref()?;
-        let whole = text::one_line(&trouble.text, TROUBLE_CHARS).0;
-        Some((phrase, whole))
-    }
-
-    /// Describes the first trouble. `at` returns its position, with the address given.
-    fn told_trouble(&self, at: impl FnOnce(String, String) -> Phrase) -> Option<Phrase> {
+    /// Returns the first trouble, unless the evidence has it.
+    fn shown_trouble(&self) -> Option<&Trouble> {
         let trouble = self.why.first_trouble.as_ref()?;
         // The evidence already has the repetition, with its steps.
         let is_told = |evidence: &Evidence| evidence.repeats && evidence.step == trouble.step;
-        if trouble.repeats && self.why.evidence.iter().any(is_told) {
-            return None;
-        }
+        (!trouble.repeats || !self.why.evidence.iter().any(is_told)).then_some(trouble)
+    }
+
+    /// Describes the first trouble, with a link to its position.
+    fn trouble(&self) -> Option<Phrase> {
+        let trouble = self.shown_trouble()?;
         let event = trouble.event.filter(|_| trouble.step.is_none());
         let place = trouble
             .place(self.view.index)
             .zip(self.address(event, trouble.step));
         let mut phrase = match place {
-            Some((place, href)) => at(place, href).text(": "),
+            Some((place, href)) => Phrase::new().link(capitalised(&place), href).text(": "),
             None => Phrase::new(),
         };
         let (command, text) = trouble.parts();

@@ -21,7 +21,7 @@ use crate::page::part::json_tree::find;
 use crate::page::part::sign::{Link, Phrase, Sign};
 use crate::page::part::svg::PhaseStrip;
 use crate::page::part::text::{Line, shell_word};
-use crate::page::run_view::{RunView, micros, name_of_related, phase};
+use crate::page::run_view::{RunView, micros, name, phase};
 use crate::page::step::messages::{
     MAX_LISTED_BYTES, compaction_in_words, compactions_before, event_of, new_messages, prompt,
 };
@@ -127,7 +127,7 @@ pub(crate) fn started_by(
 
 /// Describes a child run, with its title as the link.
 pub(crate) fn card(child: &Summary) -> Phrase {
-    let link = Phrase::new().link(name_of_related(child), href::run(child.key.as_str()));
+    let link = Phrase::new().link(name(child), href::run(child.key.as_str()));
     link.text(format!(" · {}", about(child)))
 }
 

@@ -172,7 +172,7 @@ fn pages_name_their_run_and_step() {
     .render()
     .unwrap();
     assert!(
-        html.contains("<h1>a/b</h1>") && html.contains("<h2 id=\"step-title\">Step 4"),
+        html.contains("<h1 class=\"t\">") && html.contains("<h2 id=\"step-title\">Step 4"),
         "{html}"
     );
     assert_eq!(html.matches("<h1").count(), 1);

@@ -44,6 +44,7 @@ impl Run {
             related_runs: &Vec::new,
             zone: ZONE,
             editor: None,
+            has_files: &|| true,
         };
         whatif(
             Box::leak(Box::new(view)),

@@ -335,3 +335,32 @@ fn real_streams_agree_with_what_is_known_of_them() {
         known,
     );
 }
+
+#[test]
+fn a_result_records_the_context_window() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("stream.jsonl");
+    let text =
+        std::fs::read_to_string(sample("tools/claude-code-stream/turn-limit.jsonl")).unwrap();
+    let window = |text: &str| {
+        std::fs::write(&path, text).unwrap();
+        read(&path).index.manifest().get()?.context_window
+    };
+    assert_eq!(window(&text), None);
+    let of_model = |name: &str, window: u64| {
+        let recorded = format!("{name}\":{{\"contextWindow\":{window},\"inputTokens\"");
+        text.replace("claude-sonnet-4-5-20250929\":{\"inputTokens\"", &recorded)
+    };
+    let name = "claude-sonnet-4-5-20250929";
+    assert_eq!(window(&of_model(name, 200_000)), Some(200_000));
+    // Replies don't have the suffix that requests the larger window.
+    assert_eq!(
+        window(&of_model(&format!("{name}[1m]"), 1_000_000)),
+        Some(1_000_000)
+    );
+    assert_eq!(
+        window(&of_model("claude-haiku-4-5", 200_000)),
+        None,
+        "it wrote no reply"
+    );
+}

@@ -127,7 +127,7 @@ impl<'a> List<'a> {
         let sample = first.and_then(|run| run.sample.as_deref());
         let sample = sample.filter(|_| by.name == "log" && !recorded.is_empty());
         let name = match group.head {
-            Some(head) if by.is_parent() => head.summary.session_title(),
+            Some(head) if by.is_parent() => Some(head.summary.title()),
             _ if let Some(task) = sample.and_then(|sample| sample.task_name()) => Some(task),
             _ if by.name == "project" => recorded
                 .trim_end_matches(['/', '\\'])

@@ -71,7 +71,7 @@ const NAME_END: usize = 16;
 /// Longer titles are truncated in the table, which has room for fewer characters.
 const MAX_TITLE: usize = 140;
 /// Titles up to this many characters aren't truncated.
-const SHORT_TITLE: usize = 24;
+const SHORT_TITLE: usize = 32;
 /// Words that end the name of a format but aren't part of the tool's name.
 const KINDS: [&str; 5] = ["session", "trajectory", "log", "trace", "events"];
 
@@ -103,13 +103,19 @@ impl Row<'_> {
             .collect()
     }
 
-    /// Returns the title if the table may truncate it, else the key.
-    fn tooltip(&self) -> String {
-        let title = self.title();
-        match title.chars().count() {
-            ..=SHORT_TITLE => self.key().into_owned(),
-            _ => title,
-        }
+    /// Returns the title if the table may truncate it. The address of the link has the key.
+    fn tooltip(&self) -> Option<String> {
+        Some(self.title()).filter(|title| title.chars().count() > SHORT_TITLE)
+    }
+
+    /// Returns the project of a session and its tool, or the tool and the name of another run, whose
+    /// end may be truncated.
+    fn badge(&self) -> String {
+        let words = match self.run.is_session {
+            true => [self.place(), self.tool()],
+            false => [self.tool(), self.place()],
+        };
+        words.into_iter().flatten().collect::<Vec<_>>().join(" · ")
     }
 
     pub(crate) fn title(&self) -> String {

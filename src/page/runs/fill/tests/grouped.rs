@@ -24,9 +24,12 @@ fn a_run_is_called_by_its_title() {
     let mut shop = session(key, "/home/me/shop/", "\n Mend the <cart>\nbefore noon");
     shop.tool = Some("Claude Code 2.1.330".into());
     let html = row_of(shop).render().unwrap();
-    assert!(html.contains(&format!("title=\"{key}\"")), "{html}");
+    let address = crate::page::part::href::run(key);
+    assert!(html.contains(&format!("href=\"{address}\"")), "{html}");
     assert!(
-        html.contains(">Mend the &#60;cart&#62;</a><i class=\"bd place\">shop</i><i class=\"bd\">Claude Code</i><td"),
+        html.contains(
+            ">Mend the &#60;cart&#62;</a><i class=\"bd place\">shop · Claude Code</i><td"
+        ),
         "{html}"
     );
     let called = |run: &Summary| {

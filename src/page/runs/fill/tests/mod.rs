@@ -721,13 +721,21 @@ fn a_page_in_another_order_gets_its_rows_in_place() {
 fn a_table_of_two_hundred_sessions_stays_small() {
     let mut runs = many(1_000);
     for (n, run) in runs.iter_mut().enumerate() {
-        let key = format!("projects/-home-dev-project/{n:08x}-4702-9702-59391da1ef63.jsonl");
+        let key = format!(
+            "agents/copilot/errors-then-recovers/session-state/{n:08x}-4702-9702-59391da1ef63/events.jsonl"
+        );
         run.key = crate::model::RunKey::new(&key);
         run.is_session = true;
         run.tool = Some("Claude Code 2.1.330".into());
         run.project = Some("/home/dev/project".to_owned());
+        run.titles = vec![format!("Session {n}: {}", "mend the cart ".repeat(4))].into();
         run.tokens = Some(28_200);
         run.cost_usd = Some(0.05);
+        // Few runs have a target, and some are stored twice.
+        run.target = (n % 40 == 0).then(|| "42".into());
+        if n % 16 == 0 {
+            run.relation.duplicate_of = Some(RunKey::new("agents/otel.jsonl/aee5b8834f4b"));
+        }
         run.verdict.certainty = crate::model::Certainty::Inferred;
         run.verdict.stop_reason = Some(format!("reason {}", n % 80).into());
     }
