@@ -42,7 +42,7 @@ fn the_page_answers_the_rules_of_its_address() {
     let response = board.get("/runs/fix_bug/whatif?rule=max_steps%3D4&rule=max_rounds%3D99");
     assert_eq!(response.status, 200);
     let page = Html::parse_document(response.text());
-    let headline = "max_steps=4 would have stopped the run at step 3 instead of step 10, saving 7 steps. Its answer would have been \
+    let headline = "max_steps=4 would have stopped the run at step 3 instead of step 10, saving 7 steps. The answer would have been \
                     lost.";
     assert_eq!(texts(&page, "#lead[role=status]"), [headline]);
     assert_eq!(
