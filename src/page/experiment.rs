@@ -740,7 +740,7 @@ impl Shown<'_> {
             }
             MeasureGroup::Success => "main measure, in percentage points".to_owned(),
             MeasureGroup::Scores => "mean of the last score".to_owned(),
-            MeasureGroup::Spent => "change against A".to_owned(),
+            MeasureGroup::Spent => "relative to A".to_owned(),
         }
     }
 
@@ -915,7 +915,7 @@ impl Shown<'_> {
             "Steps per run",
             "Tokens per run",
             "Cost per run",
-            "Time per run",
+            "Duration per run",
         ];
         names
             .into_iter()

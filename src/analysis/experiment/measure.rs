@@ -158,7 +158,7 @@ const SPENT: [(&str, &str, Quantity, Read); 5] = [
     ("cost", "Cost per run", Quantity::Usd, |run| {
         run.cost().map(Cost::usd)
     }),
-    ("time", "Time per run", Quantity::Millis, |run| {
+    ("time", "Duration per run", Quantity::Millis, |run| {
         run.duration_ms
     }),
 ];

@@ -172,7 +172,7 @@ fn runs_in_both_sets_and_unfinished_ones_belong_to_neither() {
     assert_eq!(same.finding, Finding::Empty);
     assert_eq!(
         same.verdict,
-        "A and B have no run of their own: 5 runs match both."
+        "A and B have no runs of their own: 5 runs match both."
     );
     assert_eq!(compared(&b, &[]).verdict, "B matches no runs.");
     assert_eq!(

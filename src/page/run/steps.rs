@@ -153,6 +153,12 @@ pub(crate) struct StepsTab<'a> {
 impl HtmlSafe for StepsTab<'_> {}
 
 impl<'a> StepsTab<'a> {
+    /// Returns whether any step has critics. Some formats only have scores of the whole run.
+    fn has_step_scores(&self) -> bool {
+        let steps = self.view.index.steps();
+        steps.iter().any(|step| !step.critics.is_empty())
+    }
+
     /// Shows the rows of a window next to step `n`.
     pub(crate) fn new(
         view: &'a RunView<'a>,

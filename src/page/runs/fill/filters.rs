@@ -9,7 +9,7 @@ use crate::analysis::columns::{
 };
 use crate::analysis::format;
 use crate::analysis::query::{Clock, Query, Sort, Term, Test};
-use crate::analysis::run_result::ShownStatus;
+use crate::analysis::run_result::{ShownStatus, no_such_status};
 use crate::analysis::select::{GROUPINGS, Grouping};
 use crate::page::part::chart::{Segment, Share, stack};
 use crate::page::part::href;
@@ -405,6 +405,11 @@ impl List<'_> {
             })
             .collect();
         (!words.is_empty()).then(|| href::search(&words.join(" "), ""))
+    }
+
+    /// If nothing matches because a status doesn't exist: says so.
+    pub(crate) fn no_such_status(&self) -> Option<String> {
+        no_such_status(&self.query)
     }
 
     /// If nothing matches: returns the terms that could be dropped, how many runs would then match,
