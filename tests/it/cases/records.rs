@@ -99,7 +99,7 @@ mod limits {
             })
         };
         let (headline, contradictions, _) = told(&run(0.2));
-        assert_says(&headline, &["at least 250 ms, limit 200 ms"]);
+        assert_says(&headline, &["at least 250 ms of 200 ms"]);
         assert_eq!(contradictions, "[]");
         assert_eq!(told(&run(600.0)).1, "[]");
     }
