@@ -186,7 +186,7 @@ fn help_of_every_command() {
       serve        Serve the web interface until Ctrl-C
       list         List the runs in a directory, one per line
       search       Search the text of all runs
-      edits        List the newest edits of files over all runs
+      edits        List the newest file edits in all runs
       show         Show a run, one of its steps, or its events
       state        Show the state after a step, or the history of one value
       why          Explain why a run stopped, with evidence and the state of every rule

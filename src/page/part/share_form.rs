@@ -149,7 +149,7 @@ impl Check {
                 if found.too_long > 0 {
                     let documents = format::counted(found.too_long, "document");
                     let limit = format::bytes(MAX_LINE_BYTES);
-                    total += &format!("; {documents} over {limit} left out");
+                    total += &format!("; {documents} over {limit} skipped");
                 }
                 total
             },
@@ -229,6 +229,6 @@ mod tests {
             ..preview
         };
         let total = Check::new(&preview, 1 << 20).total;
-        assert_eq!(total, "0 values; 1 document over 8.4 MB left out");
+        assert_eq!(total, "0 values; 1 document over 8.4 MB skipped");
     }
 }
