@@ -413,7 +413,7 @@ pub(crate) static COLUMNS: &[Column] = &[
     row(
         "writer",
         "tool",
-        "written by",
+        "tool",
         Text(|run| run.tool.as_deref()),
     )
     .about("The tool that wrote the trace"),

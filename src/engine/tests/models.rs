@@ -227,7 +227,7 @@ async fn a_reply_that_is_larger_than_any_is_not_taken() {
         disk.steps[0]["model_response"]["text"]
             .as_str()
             .unwrap()
-            .ends_with("[... cut from 20971520 bytes]")
+            .ends_with("[... truncated from 20971520 bytes]")
     );
 }
 

@@ -563,7 +563,7 @@ async fn answers_that_deviate_from_the_protocol_are_understood_or_told() {
             "not now (error 5)",
             "\"yes\"",
             r#"[{"type":"new","x":1}]"#,
-            "the server gave no result"
+            "the server returned no result"
         ]
     );
 }

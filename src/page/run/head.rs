@@ -129,7 +129,7 @@ impl<'a> RunHead<'a> {
         if let Some(manifest) = manifest {
             let format = manifest.format.name;
             let tool = manifest.tool.as_deref().unwrap_or(format);
-            add("written by", tool, format);
+            add("tool", tool, format);
         }
         if let Some(model) = summary.models_words() {
             add("model", &model, &model);
