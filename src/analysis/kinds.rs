@@ -114,7 +114,7 @@ impl Kinds {
         }
     }
 
-    /// Returns the kinds of which any tokens or a cost are known.
+    /// Returns the kinds with known tokens or a known cost.
     pub(super) fn rows(&self) -> Vec<KindRow> {
         ["input", "cache_write", "cache_read", "output", "other"]
             .into_iter()

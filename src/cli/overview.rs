@@ -22,7 +22,7 @@ const ROWS: usize = 10;
 const JSON_ROWS: usize = 100;
 /// The most characters of a message in a sentence.
 const MAX_MESSAGE: usize = 100;
-/// The most characters of a tool, and of a failure and its place, so that their rows fit into 80 columns.
+/// Limits the characters of a tool, a failure and its location, so that their rows fit into 80 columns.
 const MAX_TOOL: usize = 18;
 const MAX_FAILURE: usize = 32;
 const MAX_PLACE: usize = 12;

@@ -35,7 +35,7 @@ const MAX_GRID: usize = 5;
 const CELL_ROWS: usize = 3;
 /// The height of a cell of the grid, in pixels.
 const CELL: usize = 54;
-/// Marks of runs beside a task, at most.
+/// Limits the marks of runs next to a task.
 const MAX_MARKS: usize = 8;
 /// Suggested pairs of sets, at most.
 const MAX_SUGGESTED: usize = 6;

@@ -197,7 +197,7 @@ impl Experiment {
         }
     }
 
-    /// States that the sides had other limits. A side that may go on for longer has an advantage.
+    /// States that the sides had different limits. A side that may run longer has an advantage.
     fn limit_words(&self) -> Option<String> {
         let limit = self.differing().find(|setting| setting.is_limit)?;
         Some(format!(

@@ -1134,8 +1134,8 @@ fn in_base(moves: &[Move], now: usize) -> Option<usize> {
     })
 }
 
-/// Returns how many lines the first changed parts add, and the least that they add up to one of them.
-/// Begins with no part.
+/// Returns the number of lines that the first changed parts add, and the minimum of these sums so far.
+/// Begins without any part.
 fn shifts(moves: &[Move]) -> Vec<(isize, isize)> {
     let (mut sum, mut least) = (0_isize, 0_isize);
     let shift = |one: &Move| {

@@ -229,7 +229,7 @@ pub(super) struct SmallBars {
     pub(super) height: f64,
     base: String,
     marks: Vec<Mark>,
-    /// The number of the highest bar: its place, its anchor, and the words.
+    /// The number of the highest bar: its position, its anchor, and the text.
     peak: Option<(String, &'static str, String)>,
 }
 

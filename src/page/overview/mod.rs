@@ -70,7 +70,7 @@ pub(crate) async fn page(State(state): State<AppState>, params: Params) -> Answe
 }
 
 /// `GET /live/overview`: the totals and the chart of runs. The finding stays until the page is
-/// loaded again, so that nobody reads a sentence that moves.
+/// loaded again, so that the sentence doesn't change while somebody reads it.
 pub(crate) async fn part(State(state): State<AppState>, params: Params) -> Answer {
     blocking(move || {
         let revision = *state.library.revision().borrow();

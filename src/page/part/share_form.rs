@@ -115,7 +115,7 @@ pub(crate) fn turn_of(index: &Index, n: usize) -> Option<(usize, Range<usize>)> 
 }
 
 impl Check {
-    /// Describes what was found in at most about `max` bytes of a run.
+    /// Describes the matches in the first bytes of a run, about `max`.
     pub(crate) fn new(found: &RedactionPreview, max: u64) -> Self {
         let samples = found.samples.as_slice();
         let row = |(kind, count): (Kind, usize)| CheckRow {

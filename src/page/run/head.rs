@@ -50,7 +50,7 @@ impl<'a> RunHead<'a> {
         }
     }
 
-    /// Returns how the run ended, in a few words. `None` if it may go on.
+    /// Returns how the run ended, in a few words. `None` if it may continue.
     fn end(&self) -> Option<String> {
         let run = self.view.summary;
         let is_over = !run.partial && run.life.liveness.is_over();
@@ -623,7 +623,7 @@ impl Tabs<'_> {
             tab("manifest", "Manifest", manifest.to_owned()),
             tab("issues", "Issues", count(summary.issues.0)),
         ];
-        // A tab without content would only say so.
+        // A tab without content is hidden.
         let has = |name: &str| match name {
             _ if name == self.current => true,
             "manifest" => !index.format().is_one_file(),

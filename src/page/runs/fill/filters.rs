@@ -407,7 +407,7 @@ impl List<'_> {
         (!words.is_empty()).then(|| href::search(&words.join(" "), ""))
     }
 
-    /// If nothing matches because a status doesn't exist: says so.
+    /// Explains a filter by a status that doesn't exist.
     pub(crate) fn no_such_status(&self) -> Option<String> {
         no_such_status(&self.query)
     }
