@@ -95,20 +95,24 @@ pub(crate) fn no_such_status(query: &Query) -> Option<String> {
             .chain(["own rule", "own_rule"])
             .any(|name| name == word)
     };
-    query.terms.iter().filter(|term| !term.negated).find_map(|term| {
-        let Test::Word { field, any, .. } = &term.test else {
-            return None;
-        };
-        let words: Vec<String> = any.iter().map(|word| word.text().to_lowercase()).collect();
-        if field.name != "status" || words.iter().any(|word| is_status(word)) {
-            return None;
-        }
-        Some(format!(
-            "There is no status {}. Statuses: {}.",
-            words.join(" or "),
-            shown.join(", ")
-        ))
-    })
+    query
+        .terms
+        .iter()
+        .filter(|term| !term.negated)
+        .find_map(|term| {
+            let Test::Word { field, any, .. } = &term.test else {
+                return None;
+            };
+            let words: Vec<String> = any.iter().map(|word| word.text().to_lowercase()).collect();
+            if field.name != "status" || words.iter().any(|word| is_status(word)) {
+                return None;
+            }
+            Some(format!(
+                "There is no status {}. Statuses: {}.",
+                words.join(" or "),
+                shown.join(", ")
+            ))
+        })
 }
 
 impl RunResult {

@@ -25,7 +25,12 @@ pub(super) struct Args {
     #[arg(allow_hyphen_values = true)]
     query: Option<String>,
     /// Only files whose path contains this text
-    #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
+    #[arg(
+        long,
+        value_name = "TEXT",
+        default_value = "",
+        hide_default_value = true
+    )]
     file: String,
     /// Print at most this many edits
     #[arg(long, value_name = "N", default_value_t = PAGE, value_parser = super::command::whole_number::<usize>)]

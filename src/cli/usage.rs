@@ -186,7 +186,10 @@ fn write_text(report: &Usage, args: &Args, look: &Look, out: &mut dyn Write) -> 
     writeln!(out, "{}", table.line(&total))?;
     let marks = report.total.marks().into_iter();
     let marks = marks.map(|(mark, words)| format!("{mark} {words}"));
-    for note in marks.chain(report.without_usage()).chain(report.without_time()) {
+    for note in marks
+        .chain(report.without_usage())
+        .chain(report.without_time())
+    {
         writeln!(out, "{}", look.paint(Ink::Dim, &note))?;
     }
     Ok(())

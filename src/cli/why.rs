@@ -204,8 +204,7 @@ fn write_rules(
             (Some(_), None) => rule.used().unwrap_or_default(),
             (None, limit) => format!("limit {}", amount(limit)),
             (Some(_), Some(limit)) => {
-                let is_used_up =
-                    rule.reading.op != Some(Op::Below) && rule.bound == Bound::Exact;
+                let is_used_up = rule.reading.op != Some(Op::Below) && rule.bound == Bound::Exact;
                 let word = if is_used_up { " of" } else { ", limit" };
                 let used = rule.used().unwrap_or_default();
                 format!("{used}{word} {}", amount(Some(limit)))

@@ -395,7 +395,6 @@ impl Resource {
         let is_inside = Path::new(to)
             .components()
             .all(|part| matches!(part, Component::Normal(_)));
-        (to.is_empty() || !is_inside)
-            .then(|| format!("{to:?} is not a path inside the workspace"))
+        (to.is_empty() || !is_inside).then(|| format!("{to:?} is not a path inside the workspace"))
     }
 }

@@ -819,7 +819,9 @@ fn labels(row: &RowOfSeveral, runs: &[RunView<'_>]) -> String {
         [] => String::new(),
         [(_, first), rest @ ..] if rest.iter().all(|(_, label)| label == first) => first.clone(),
         _ => {
-            let named = labels.iter().map(|(run, label)| format!("{} {label}", letter(*run)));
+            let named = labels
+                .iter()
+                .map(|(run, label)| format!("{} {label}", letter(*run)));
             named.collect::<Vec<_>>().join(" · ")
         }
     }

@@ -154,10 +154,7 @@ fn a_budget_is_named_where_its_end_event_or_its_numbers_show_it() {
         )
     };
     let (summary, why) = by_budget(false, "budget_steps", &manifest("4")).explained();
-    assert_eq!(
-        summary.verdict.sentence,
-        "Step limit reached: 4 of 4 steps"
-    );
+    assert_eq!(summary.verdict.sentence, "Step limit reached: 4 of 4 steps");
     assert_eq!(named(&why, Standing::Fired), ["Step limit"]);
     // No file states the limit. A budget's END event shows that the run ended at it.
     let (summary, why) = by_budget(false, "budget_steps", &manifest("null")).explained();
