@@ -348,7 +348,7 @@ mod tests {
         );
         assert_eq!(
             told(Some(3.0), Some(3.0)),
-            format!("{head}: 3 turns, limit 3 · {note}")
+            format!("{head}: 3 of 3 turns · {note}")
         );
     }
 

@@ -276,7 +276,7 @@ fn a_recorded_limit_is_told_with_what_was_measured() {
         r#"{"code": "timeout", "source": "policy", "step": 0, "measured": 61500, "limit": 60000, "op": ">",
         "unit": "ms", "limit_from": "cli"}"#,
     );
-    assert_eq!(time.sentence, "Timeout: 1 min 02 s, limit 1 min");
+    assert_eq!(time.sentence, "Timeout: 1 min 02 s of 1 min");
     let unstarted = r#"{"code": "budget_tokens", "source": "budget", "measured": 0, "limit": 0, "unit": "tokens"}"#;
     assert_eq!(
         recorded_as("act", unstarted).sentence,
@@ -316,10 +316,10 @@ fn every_code_reads_as_a_sentence() {
     limit: Round limit reached: 3 of 3 things
     limit: Step limit reached: 3 of 3 things
     limit: Step limit reached: 3 of 3 things
-    limit: Timeout: 3 things, limit 3
+    limit: Timeout: 3 of 3 things
     limit: Time limit reached: 3 of 3 things
     limit: Time limit reached: 3 of 3 things
-    limit: Token limit exceeded: 3 things, limit 3
+    limit: Token limit exceeded: 3 of 3 things
     limit: Token limit reached: 3 of 3 things
     limit: 3 identical replies in a row
     limit: State unchanged for 3 steps in a row

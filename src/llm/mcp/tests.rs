@@ -150,7 +150,7 @@ async fn what_does_not_begin_as_a_server_is_told() {
         format!("{error}\n{}", error.hints().join("\n"))
     };
     let silent = "[mcp.x]\ncommand = [\"sleep\", \"1000\"]\nstart_timeout = 0.05\n";
-    assert!(told(silent).await.contains("no answer within 0.05 s"));
+    assert!(told(silent).await.contains("no response within 0.05 s"));
     let dead =
         told("[mcp.x]\ncommand = [\"sh\", \"-c\", \"echo sk-0123456789 is wrong >&2; exit 4\"]\n")
             .await;
