@@ -193,11 +193,7 @@ async fn no_path_leads_out() {
         let read = call(&ReadFile::new(workspace(), 1000), json!({"path": way}))
             .await
             .unwrap_err();
-        assert!(
-            read.message.contains("the workspace"),
-            "{}",
-            read.message
-        );
+        assert!(read.message.contains("the workspace"), "{}", read.message);
         let edit = json!({"path": way, "start_line": 1, "end_line": 1, "text": "x"});
         assert!(
             call(&ReplaceLines::new(workspace()), edit).await.is_err(),

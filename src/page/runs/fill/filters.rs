@@ -9,8 +9,8 @@ use crate::analysis::columns::{
 };
 use crate::analysis::format;
 use crate::analysis::query::{Clock, Query, Sort, Term, Test};
-use crate::analysis::run_result::{ShownStatus, no_such_status};
-use crate::analysis::select::{GROUPINGS, Grouping};
+use crate::analysis::run_result::ShownStatus;
+use crate::analysis::select::{GROUPINGS, Grouping, no_such_status};
 use crate::page::part::chart::{Segment, Share, stack};
 use crate::page::part::href;
 use crate::page::runs::fill::list::{List, ListContext};
