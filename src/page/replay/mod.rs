@@ -333,11 +333,15 @@ impl<'a> Replay<'a> {
         }
     }
 
-    /// Returns the event at the cursor: `event 3 of 13`.
+    /// Returns the event at the cursor: `event 3 of 13 in this step`.
     fn event_words(&self) -> String {
         match self.part {
             Some((part, event)) if part.events > 0 => {
-                format!("event {} of {}", event + 1, part.events)
+                let part_name = match self.open() {
+                    Some(_) => "step",
+                    None => "part",
+                };
+                format!("event {} of {} in this {part_name}", event + 1, part.events)
             }
             _ => "no events".to_owned(),
         }

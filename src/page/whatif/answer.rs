@@ -71,8 +71,8 @@ impl RulesAnswer<'_> {
 
     /// Returns the heading of the cell column.
     fn span(&self) -> String {
-        let span = |(first, last)| format!("steps {}–{}", self.label(first), self.label(last));
-        self.report.steps.map_or_else(|| "steps".to_owned(), span)
+        let span = |(first, last)| format!("Steps {}–{}", self.label(first), self.label(last));
+        self.report.steps.map_or_else(|| "Steps".to_owned(), span)
     }
 
     fn label(&self, step: u64) -> String {
