@@ -803,7 +803,7 @@ fn label(row: &Row, a: &RunView<'_>, b: &RunView<'_>) -> String {
         row.pair.a.map(|n| a.label(n)),
         row.pair.b.map(|n| b.label(n)),
     ) {
-        (Some(one), Some(other)) if one != other => format!("A {one} · B {other}"),
+        (Some(one), Some(other)) if one != other => format!("A\u{a0}{one} · B\u{a0}{other}"),
         (one, other) => one.or(other).unwrap_or_default(),
     }
 }
@@ -821,7 +821,7 @@ fn labels(row: &RowOfSeveral, runs: &[RunView<'_>]) -> String {
         _ => {
             let named = labels
                 .iter()
-                .map(|(run, label)| format!("{} {label}", letter(*run)));
+                .map(|(run, label)| format!("{}\u{a0}{label}", letter(*run)));
             named.collect::<Vec<_>>().join(" · ")
         }
     }
