@@ -38,7 +38,7 @@ pub struct CallTimes(ThinVec<(u8, u8, u16)>);
 pub struct ToolSum {
     /// How many there are.
     pub calls: u32,
-    /// Those of which the trace records whether they failed.
+    /// The calls with a recorded outcome.
     pub judged: u32,
     /// Those that failed.
     pub failed: u32,

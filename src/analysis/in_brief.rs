@@ -199,7 +199,7 @@ mod tests {
             "the kind counts, not the words"
         );
         let limit = |notes: &[_]| {
-            let sentence = "Turn limit reached after step 2: 3 turns, limit 3";
+            let sentence = "Turn limit reached after step 2: 3 of 3 turns";
             brief(
                 RunStatus::Limit,
                 sentence,

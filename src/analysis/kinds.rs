@@ -1,4 +1,4 @@
-//! Divides tokens and costs by kind of token: what the money buys.
+//! Divides tokens and costs by kind of token.
 //!
 //! Traces record what a request cost, but not what each kind of token cost. So the division is
 //! always an estimate, by prices. A recorded cost is divided in proportion to what the tokens cost
@@ -32,7 +32,7 @@ impl KindRow {
             "cache_write" => "Cache write",
             "cache_read" => "Cache read",
             "output" => "Output",
-            _ => "Not divided",
+            _ => "Not broken down",
         }
     }
 
@@ -114,7 +114,7 @@ impl Kinds {
         }
     }
 
-    /// Returns the kinds of which any tokens or a cost are known.
+    /// Returns the kinds with known tokens or a known cost.
     pub(super) fn rows(&self) -> Vec<KindRow> {
         ["input", "cache_write", "cache_read", "output", "other"]
             .into_iter()

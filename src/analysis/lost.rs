@@ -20,7 +20,7 @@ pub struct Lost {
 }
 
 impl Lost {
-    /// Says why these steps are unknown: "3 steps have no line in steps.jsonl".
+    /// Explains why these steps are unknown: "3 steps have no line in steps.jsonl".
     pub fn words(self) -> String {
         let (have, are) = if self.count == 1 {
             ("has", "is")

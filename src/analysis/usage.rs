@@ -323,21 +323,25 @@ impl Usage {
         self
     }
 
-    /// States which runs aren't counted, in sentences without a full stop.
-    pub(crate) fn left_out(&self) -> Vec<String> {
-        let runs = |count: usize, words: &str| {
-            (count > 0).then(|| format!("{}{words}", counted(count, "run")))
-        };
-        [
-            runs(self.runs_without_usage, " without recorded usage"),
-            runs(
-                self.runs_without_time,
-                " left out in whole or in part: some steps have no recorded time",
-            ),
-        ]
-        .into_iter()
-        .flatten()
-        .collect()
+    /// Returns whether no run matches, on any day.
+    pub(crate) fn is_of_no_run(&self) -> bool {
+        self.rows.is_empty()
+            && self.runs_without_usage == 0
+            && self.runs_without_time == 0
+            && self.first_day.is_none()
+    }
+
+    /// States which runs record no usage, without a full stop.
+    pub(crate) fn without_usage(&self) -> Option<String> {
+        let runs = self.runs_without_usage;
+        (runs > 0).then(|| format!("{} without recorded usage", counted(runs, "run")))
+    }
+
+    /// States which steps can't be assigned to a day, without a full stop.
+    pub(crate) fn without_time(&self) -> Option<String> {
+        let runs = counted(self.runs_without_time, "run");
+        (self.runs_without_time > 0)
+            .then(|| format!("Excludes steps without a recorded time ({runs})"))
     }
 }
 

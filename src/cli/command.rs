@@ -45,7 +45,7 @@ fn day(text: &str) -> std::result::Result<Date, String> {
         .map_err(|_| format!("`{text}` is not a day; use YYYY-MM-DD"))
 }
 
-/// Parses a query of a command. A page skips a term that it can't use and says so; for a command it's
+/// Parses a query of a command. A page skips and lists a term that it can't use; for a command it's
 /// an error, because the output may be read by a program.
 pub(super) fn query(command: &str, text: &str, look: &Look) -> std::result::Result<Query, Error> {
     query_at(command, text, &Clock::at(look.now, &look.zone))

@@ -1,4 +1,4 @@
-//! `board edits`: lists the newest edits of files over all runs.
+//! `board edits`: lists the newest file edits in all runs.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -11,10 +11,10 @@ use crate::analysis::format::{age, counted, visible_line};
 use crate::live::Library;
 use crate::page::edits::recent::{Found, PAGE, RecentEdits};
 
-/// List the newest edits of files over all runs
+/// List the newest file edits in all runs
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Reads the newest 200 matching runs, with at most 100,000 steps and 512 MB together, and says so if there are more.
+    after_help = "Reads the newest 200 matching runs, up to 100,000 steps and 512 MB in total. Prints a note if there are more.
 Changes made by shell commands aren't tracked."
 )]
 pub(super) struct Args {
@@ -25,10 +25,15 @@ pub(super) struct Args {
     #[arg(allow_hyphen_values = true)]
     query: Option<String>,
     /// Only files whose path contains this text
-    #[arg(long, value_name = "TEXT", default_value = "")]
+    #[arg(
+        long,
+        value_name = "TEXT",
+        default_value = "",
+        hide_default_value = true
+    )]
     file: String,
     /// Print at most this many edits
-    #[arg(long, value_name = "N", default_value_t = PAGE)]
+    #[arg(long, value_name = "N", default_value_t = PAGE, value_parser = super::command::whole_number::<usize>)]
     limit: usize,
     /// Print one JSON document
     #[arg(long)]

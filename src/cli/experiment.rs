@@ -231,7 +231,7 @@ fn write_notes(answer: &Experiment, look: &Look, out: &mut dyn Write) -> io::Res
     let mut notes = answer.details.clone();
     if answer.certainty.corrected > 0 {
         notes.push(format!(
-            "p below the first row: corrected (Holm, {} measures). Intervals: not corrected.",
+            "The p-values below the first row are corrected (Holm, {} measures). The intervals aren't.",
             answer.certainty.corrected
         ));
     }

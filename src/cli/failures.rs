@@ -32,7 +32,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "QUERY", allow_hyphen_values = true)]
     query: Option<String>,
     /// Print at most this many failures [default: 30, with --json all]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = super::command::whole_number::<usize>)]
     limit: Option<usize>,
     /// Print one failure with its runs
     #[arg(long, value_name = "ID", conflicts_with = "limit")]
@@ -69,7 +69,7 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
         let Some(one) = report.failures.iter().find(|failure| failure.id == id) else {
             let what = format!("no failure has the id {id}");
             return Err(Error::new(Kind::NotFound, what)
-                .hint("board failures lists the ids")
+                .hint("`board failures` lists the ids")
                 .into());
         };
         if args.json {

@@ -11,9 +11,9 @@ use super::config::Settings;
 use super::look::{Ink, Look, ink_of};
 use super::roots::no_runs;
 use crate::analysis::columns::{self, COLUMNS, Column, RUN, RunRow, STATUS, TITLE, VERDICT, Width};
-use crate::analysis::format::{MISSING, count, counted, visible_line};
+use crate::analysis::format::{MISSING, bound, count, counted, visible_line};
 use crate::analysis::query::{CalendarField, Clock, Needle, Query, Sort, Test};
-use crate::analysis::select::{Group, Grouping, Window, groups, select};
+use crate::analysis::select::{Group, Grouping, Window, groups, no_such_status, select};
 use crate::analysis::summary::Summary;
 use crate::live::{Library, SkippedKind};
 use crate::page::runs::api::Runs;
@@ -82,7 +82,7 @@ fn query_help() -> String {
             "state.KEY changed",
             "Whether a step changed the key of the state".to_owned(),
         )])
-        .map(|(name, about)| format!("\n  {name:<17}  {about}"))
+        .map(|(name, about)| format!("\n  {name:<20}  {about}"))
         .collect();
     let unsorted = COLUMNS
         .iter()
@@ -217,7 +217,8 @@ fn has_field(text: &str) -> bool {
 
 /// Describes terms on fields with few words that match no run's word, since they may be misspelt.
 fn unmatched_terms(query: &Query, runs: &[Arc<Summary>]) -> Vec<String> {
-    let mut lines = Vec::new();
+    let no_status = no_such_status(query).filter(|_| !runs.iter().any(|run| query.matches(&**run)));
+    let mut lines: Vec<String> = no_status.into_iter().collect();
     for term in query.terms.iter().filter(|term| !term.negated) {
         let Test::Word { field, any, .. } = &term.test else {
             continue;
@@ -229,7 +230,13 @@ fn unmatched_terms(query: &Query, runs: &[Arc<Summary>]) -> Vec<String> {
         if runs.iter().any(|run| term.matches(&**run)) {
             continue;
         }
-        let words = runs.iter().map(|run| field.word(run));
+        if *field == STATUS && !lines.is_empty() {
+            continue;
+        }
+        let words = runs.iter().map(|run| match *field == STATUS {
+            true => run.shown_status().as_str(),
+            false => field.word(run),
+        });
         let words: BTreeSet<&str> = words.filter(|word| !word.is_empty()).collect();
         if words.is_empty() || words.len() > MAX_WORDS {
             continue;
@@ -238,7 +245,7 @@ fn unmatched_terms(query: &Query, runs: &[Arc<Summary>]) -> Vec<String> {
         let (name, missing) = (field.name, missing.join(","));
         let values: Vec<_> = words.iter().map(|word| word.replace(' ', "_")).collect();
         lines.push(format!(
-            "no run has {name}:{missing}; the values are {}",
+            "No run has {name}:{missing}. Values: {}",
             values.join(", ")
         ));
     }
@@ -269,18 +276,11 @@ fn head(group: &Group<'_, Arc<Summary>>, look: &Look) -> String {
             .value(column)
             .and_then(|value| value.words(look.now, &look.zone))
             .unwrap_or_default();
-        let least = if sum.counted() < group.runs {
-            "at least "
-        } else {
-            ""
-        };
         let unit = if name == "tokens" { " tokens" } else { "" };
-        let about = if sum.is_estimate && name == "tokens" {
-            "about "
-        } else {
-            ""
-        };
-        words.push(format!("{least}{about}{value}{unit}"));
+        // The words of an estimated cost have its mark.
+        let is_estimate = sum.is_estimate && name == "tokens";
+        let mark = bound(sum.counted() < group.runs, is_estimate);
+        words.push(format!("{mark}{value}{unit}"));
     }
     words.extend((group.copies > 0).then(|| group.copies_in_words()));
     words.extend((group.branches > 0).then(|| group.branches_in_words()));

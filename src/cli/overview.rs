@@ -22,7 +22,7 @@ const ROWS: usize = 10;
 const JSON_ROWS: usize = 100;
 /// The most characters of a message in a sentence.
 const MAX_MESSAGE: usize = 100;
-/// The most characters of a tool, and of a failure and its place, so that their rows fit into 80 columns.
+/// Limits the characters of a tool, a failure and its location, so that their rows fit into 80 columns.
 const MAX_TOOL: usize = 18;
 const MAX_FAILURE: usize = 32;
 const MAX_PLACE: usize = 12;
@@ -99,7 +99,7 @@ fn write_text(overview: &Overview, look: &Look, out: &mut dyn Write) -> io::Resu
     let results = RunResult::ALL.into_iter().filter_map(|result| {
         let runs = overview.totals.results.get(&result)?;
         Some(vec![
-            result.as_str().to_owned(),
+            result.label().to_owned(),
             count(*runs as u64),
             share(*runs, overview),
         ])
@@ -157,14 +157,14 @@ fn write_text(overview: &Overview, look: &Look, out: &mut dyn Write) -> io::Resu
     });
     table(
         "Repeated task",
-        &["Passed", "pass@1", "95%", "pass@3", "all of 3"],
+        &["Solved", "pass@1", "95%", "pass@3", "all of 3"],
         &tasks.collect::<Vec<_>>(),
         &[1, 2, 3, 4, 5],
         look,
         out,
     )?;
     let reasons = overview.stop_reasons.rows.iter().map(|reason| {
-        let result = reason.result.map_or("not finished", RunResult::as_str);
+        let result = reason.result.map_or("not finished", RunResult::label);
         let change = reason.before.and_then(|before| counts(reason.runs, before));
         vec![
             name(reason.name.as_deref().unwrap_or_default()),
@@ -248,10 +248,10 @@ fn write_text(overview: &Overview, look: &Look, out: &mut dyn Write) -> io::Resu
         writeln!(out, "\n{}", look.paint(Ink::Dim, "Newest runs that failed"))?;
     }
     for run in &overview.newest_failures {
-        let result = run.result.map_or("", RunResult::as_str);
-        writeln!(out, "{result:<6}  {}", visible_line(&run.key))?;
+        let result = run.result.map_or("", RunResult::label);
+        writeln!(out, "{result:<8}  {}", visible_line(&run.key))?;
         let verdict = visible_line(&run.verdict).into_owned();
-        writeln!(out, "        {}", look.paint(Ink::Dim, &verdict))?;
+        writeln!(out, "          {}", look.paint(Ink::Dim, &verdict))?;
     }
     let notes = overview.notes();
     if !notes.is_empty() {

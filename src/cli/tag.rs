@@ -122,7 +122,7 @@ fn is_missing(error: &io::Error) -> bool {
 
 pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
     let file = tag_file().ok_or_else(|| {
-        Error::new(Kind::Usage, "can't tell where to keep tags")
+        Error::new(Kind::Usage, "can't determine where to keep tags")
             .hint("set HOME or XDG_CONFIG_HOME to a directory")
     })?;
     if let Some(name) = &args.forget {

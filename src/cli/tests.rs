@@ -344,7 +344,7 @@ fn a_word_that_no_run_has_is_named() {
     assert_snapshot!(board(root.path(), "list ROOT stop:critic").1, @r#"
     0 of 2 runs
     skipped: empty: contains no trace files
-    no run has stop:critic; the values are final
+    No run has stop:critic. Values: final
     "#);
     for query in [
         "stop:final",
@@ -353,8 +353,16 @@ fn a_word_that_no_run_has_is_named() {
         "outcome:answered",
     ] {
         let listed = board(root.path(), &format!("list ROOT {query}")).1;
-        assert!(!listed.contains("no run has"), "{listed}");
+        assert!(!listed.contains("No run has"), "{listed}");
     }
+    let listed = board(root.path(), "list ROOT status:foo").1;
+    assert!(
+        listed.ends_with(
+            "\nThere is no status foo. Statuses: running, quiet, stalled, succeeded, finished, unsolved, \
+             limit, stopped, critic_stop, cancelled, error, died, unknown.\n"
+        ),
+        "{listed}"
+    );
     // The value of a run without one has a word too.
     fs::remove_dir_all(root.path().join("one")).unwrap();
     fs::write(
@@ -364,11 +372,11 @@ fn a_word_that_no_run_has_is_named() {
     .unwrap();
     for query in ["stop:none", "stop:not_recorded"] {
         let listed = board(root.path(), &format!("list ROOT {query}")).1;
-        assert!(!listed.contains("no run has"), "{listed}");
+        assert!(!listed.contains("No run has"), "{listed}");
     }
     let listed = board(root.path(), "list ROOT stop:critic").1;
     assert!(
-        listed.ends_with("\nno run has stop:critic; the values are not_recorded\n"),
+        listed.ends_with("\nNo run has stop:critic. Values: not_recorded\n"),
         "{listed}"
     );
 }

@@ -48,7 +48,7 @@ impl What {
 /// Print the tokens and the cost of runs, by day, week, month, run, model or project
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Costs with ≈ are estimates from prices. ⁺ means that runs without a price are left out. – means not recorded."
+    after_help = "Costs with ≈ are estimates from prices. ⁺ means that runs without a price are excluded. – means not recorded."
 )]
 pub(super) struct Args {
     /// How to group runs
@@ -186,7 +186,10 @@ fn write_text(report: &Usage, args: &Args, look: &Look, out: &mut dyn Write) -> 
     writeln!(out, "{}", table.line(&total))?;
     let marks = report.total.marks().into_iter();
     let marks = marks.map(|(mark, words)| format!("{mark} {words}"));
-    for note in marks.chain(report.left_out()) {
+    for note in marks
+        .chain(report.without_usage())
+        .chain(report.without_time())
+    {
         writeln!(out, "{}", look.paint(Ink::Dim, &note))?;
     }
     Ok(())

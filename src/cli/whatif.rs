@@ -269,6 +269,10 @@ fn cells(run: &RecordedRun, answer: &RuleEffect, estimated: bool) -> [String; 7]
     [
         match &answer.rule {
             EndCause::Ending(word) => format!("recorded end ({})", visible_line(word)),
+            // A limit of the run's budget can't be passed to `--rule`.
+            EndCause::Budget(row, limit) => {
+                format!("{} ({})", row.label, EndCause::limit_words(row, *limit))
+            }
             rule => visible_line(&rule.to_string()).into_owned(),
         },
         against.to_owned(),

@@ -203,11 +203,9 @@ fn write_rules(
             (None, None) => String::new(),
             (Some(_), None) => rule.used().unwrap_or_default(),
             (None, limit) => format!("limit {}", amount(limit)),
-            (Some(measured), Some(limit)) => {
-                let is_within = rule.reading.op != Some(Op::Below)
-                    && measured <= limit
-                    && rule.bound == Bound::Exact;
-                let word = if is_within { " of" } else { ", limit" };
+            (Some(_), Some(limit)) => {
+                let is_used_up = rule.reading.op != Some(Op::Below) && rule.bound == Bound::Exact;
+                let word = if is_used_up { " of" } else { ", limit" };
                 let used = rule.used().unwrap_or_default();
                 format!("{used}{word} {}", amount(Some(limit)))
             }

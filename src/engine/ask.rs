@@ -59,7 +59,7 @@ fn shorten(reply: &mut Reply, estimated_input: u64) -> Option<String> {
     reply.tool_calls.clear();
     reply.fields.clear();
     Some(format!(
-        "the reply has {bytes} bytes, and at most {MAX_REPLY_BYTES} are taken"
+        "the reply has {bytes} bytes, more than the limit of {MAX_REPLY_BYTES}"
     ))
 }
 
@@ -153,14 +153,14 @@ impl<A: Agent> Session<A> {
         {
             let cut = Fault::new(
                 "parse_error",
-                "the reply was cut at the model's limit of tokens",
+                "the reply was truncated at the model's token limit",
             );
             return Err(cut.into());
         }
         if reply.finish_reason.as_deref() == Some("content_filter") {
             let filtered = Fault::new(
                 "model_error",
-                "the service withheld the reply, or a part of it: content_filter",
+                "the service withheld all or part of the reply: content_filter",
             );
             return Err(filtered.into());
         }
@@ -175,7 +175,7 @@ impl<A: Agent> Session<A> {
                 }
                 .into())
             }
-            (None, None) => Err(Fault::new("parse_error", "the reply holds no decision").into()),
+            (None, None) => Err(Fault::new("parse_error", "the reply contains no decision").into()),
         }
     }
 

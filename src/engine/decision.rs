@@ -209,7 +209,7 @@ impl Selector for HighestScore {
             .filter_map(|(index, candidate)| Some((index, score(candidate)?)));
         // `max_by` returns the last of equal items, so the order is reversed to get the first.
         let Some((index, best)) = best.rev().max_by(|a, b| a.1.total_cmp(&b.1)) else {
-            return Err("no candidate has a score in its meta".to_owned());
+            return Err("no candidate has a score in `meta`".to_owned());
         };
         let scores: Option<Vec<_>> = candidates.iter().map(score).collect();
         Ok(Choice {

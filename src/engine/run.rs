@@ -262,7 +262,7 @@ fn first_state<D: Serialize, S>(
     ) {
         (Some(max), Some(steps)) if max < steps => {
             return Err(format!(
-                "state.max_steps {max} is below the budget of {steps} steps; raise it, leave it out, or lower the budget"
+                "state.max_steps {max} is below the budget of {steps} steps; raise it, omit it, or lower the budget"
             ));
         }
         (Some(max), None) => {

@@ -268,7 +268,7 @@ impl<D> State<D> {
         }
         match self.max_steps {
             Some(0) => {
-                return wrong("state.max_steps is 0; leave it out to follow the budget".to_owned());
+                return wrong("state.max_steps is 0; omit it to use the budget".to_owned());
             }
             Some(max) if self.current_step > max => {
                 return wrong(format!(

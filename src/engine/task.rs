@@ -275,7 +275,7 @@ impl Task {
             issues.push(TaskIssue::new(
                 "TASK_ID_INVALID",
                 "id",
-                "the id is empty; leave it out or give one",
+                "the id is empty; omit it or give one",
             ));
         }
         if self.objective.trim().is_empty() {
@@ -389,13 +389,12 @@ impl Resource {
         }
         if workspace.is_none() {
             return Some(format!(
-                "{to:?} is a place in the workspace, and the engine was given none"
+                "{to:?} is a path in the workspace, but the engine has no workspace"
             ));
         }
         let is_inside = Path::new(to)
             .components()
             .all(|part| matches!(part, Component::Normal(_)));
-        (to.is_empty() || !is_inside)
-            .then(|| format!("{to:?} does not name a place inside of the workspace"))
+        (to.is_empty() || !is_inside).then(|| format!("{to:?} is not a path inside the workspace"))
     }
 }

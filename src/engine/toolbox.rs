@@ -364,7 +364,7 @@ fn bounded(output: Value, limit: usize) -> (Value, Option<usize>) {
         text.get(tail..).unwrap_or_default(),
     );
     let cut = format!(
-        "{first}\n[... {} of {} bytes left out ...]\n{last}",
+        "{first}\n[... {} of {} bytes omitted ...]\n{last}",
         tail - head,
         text.len()
     );
@@ -376,7 +376,7 @@ pub(super) fn clip(message: &mut String, max: usize) {
     if message.len() > max {
         let whole = message.len();
         message.truncate(message.floor_char_boundary(max));
-        message.push_str(&format!(" [... cut from {whole} bytes]"));
+        message.push_str(&format!(" [... truncated from {whole} bytes]"));
     }
 }
 

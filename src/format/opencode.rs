@@ -617,7 +617,7 @@ fn time_of(message: &Message<'_>) -> Option<i64> {
     millis(time.completed).or(created)
 }
 
-/// Returns the time of a part's last change. In a file of its own, only its own times show that.
+/// Returns the time of a part's last change. In a separate file, only the part's times show that.
 fn written(piece: &Piece<'_>) -> Option<i64> {
     let times = [
         piece.time,

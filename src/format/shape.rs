@@ -223,7 +223,7 @@ pub struct Table {
     pub columns: &'static [&'static str],
     /// Those of them that contain JSON.
     pub json: &'static [&'static str],
-    /// The one of these whose members become members of the row. Empty if there is none.
+    /// The JSON column whose members become members of the row, or an empty string.
     pub spread: &'static str,
 }
 

@@ -5,7 +5,7 @@
 //!
 //! According to its data model, a message or request of the agent is a step, a message of the user
 //! begins a turn, and the user's own tools don't belong to the agent. A spoken conversation is
-//! recorded as ticks, in each of which either side may continue. A tick in which the agent makes
+//! recorded as ticks, and either side may continue in each. A tick in which the agent makes
 //! tool calls is a step. How many replies were in between isn't recorded.
 
 use super::conversation::Conversation;

@@ -83,7 +83,7 @@ const ABANDONED: &str = "effect_recovery_failed";
 /// The key of the lines that an edit replaced, in the metadata of its result.
 const REPLACED: &str = "mistralai.vibe.sdk.search_replace";
 
-/// What the session says of a turn that a time limit ended, too.
+/// What the session records for an interrupted turn, and for one that a time limit ended.
 const INTERRUPT: &str = "client interrupt";
 
 fields! {
@@ -337,7 +337,7 @@ fn ended(turn: &Turn<'_>) -> Option<Ended> {
         "interrupted" => {
             let reason = filled(turn.reason).unwrap_or_default();
             let note = if reason == INTERRUPT {
-                "Vibe records a reached time limit in the same way"
+                "Vibe records a time limit the same way"
             } else {
                 ""
             };

@@ -188,7 +188,7 @@ impl Critic<Work> for JudgeCritic {
                 continue;
             };
             let passed = score >= self.threshold;
-            let instruction = format!("A reviewer is not content (score {score}): {reason}");
+            let instruction = format!("A reviewer rejected this (score {score}): {reason}");
             let mut opinion = self
                 .common
                 .opinion(passed, score, reason, instruction)
@@ -196,8 +196,9 @@ impl Critic<Work> for JudgeCritic {
             (opinion.cost_usd, opinion.cost_estimated) = (cost, is_estimated);
             return Ok(opinion);
         }
-        let wrong =
-            format!("the judge was asked {MAX_ASKED} times and gave no score from 0 to 1 in JSON");
+        let wrong = format!(
+            "the judge was asked {MAX_ASKED} times and returned no JSON with a score from 0 to 1"
+        );
         let mut wrong = CriticError::new(wrong).usage(usage);
         (wrong.cost_usd, wrong.cost_estimated) = (cost, is_estimated);
         Err(wrong)

@@ -240,7 +240,7 @@ fn looks_like_sum(tag: &str) -> bool {
             .all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte))
 }
 
-/// Returns whether a tag is the checksum of the object's bytes. It isn't for objects encrypted with a key of their own.
+/// Returns whether a tag is the checksum of the object's bytes. It isn't for objects with a separate encryption key.
 fn is_sum(store: &Store, answer: &GetResult, tag: &str) -> bool {
     let headers = answer.extensions.get::<HeaderMap>();
     let has = |name: &str, start: &[u8]| {

@@ -114,7 +114,7 @@ struct Entry {
     resource_type: String,
 }
 
-/// The entries of a page. Each is judged as soon as it is read, since a page has room for many that are none.
+/// The entries of a page. Each is checked as soon as it is read, since a page may have many invalid ones.
 #[derive(Default)]
 struct Entries {
     objects: Vec<Object>,

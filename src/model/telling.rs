@@ -144,7 +144,7 @@ impl<'a> Lines<'a> {
         self.before = Some((rank, line));
     }
 
-    /// Ranks a line, given the lines before it. Returns it with what they add to it.
+    /// Ranks a line, given the lines before it. Returns it with the details from those lines.
     fn judge(&mut self, line: Cow<'a, str>, is_indented: bool) -> (Rank, Cow<'a, str>) {
         let before = self.before.take();
         if line.starts_with("Traceback (most recent call last)") {

@@ -35,7 +35,7 @@ const MAX_GRID: usize = 5;
 const CELL_ROWS: usize = 3;
 /// The height of a cell of the grid, in pixels.
 const CELL: usize = 54;
-/// Marks of runs beside a task, at most.
+/// Limits the marks of runs next to a task.
 const MAX_MARKS: usize = 8;
 /// Suggested pairs of sets, at most.
 const MAX_SUGGESTED: usize = 6;
@@ -740,7 +740,7 @@ impl Shown<'_> {
             }
             MeasureGroup::Success => "main measure, in percentage points".to_owned(),
             MeasureGroup::Scores => "mean of the last score".to_owned(),
-            MeasureGroup::Spent => "change against A".to_owned(),
+            MeasureGroup::Spent => "relative to A".to_owned(),
         }
     }
 
@@ -915,7 +915,7 @@ impl Shown<'_> {
             "Steps per run",
             "Tokens per run",
             "Cost per run",
-            "Time per run",
+            "Duration per run",
         ];
         names
             .into_iter()

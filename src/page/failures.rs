@@ -435,7 +435,7 @@ impl View {
         let open = if is_open { "" } else { failure.id.as_str() };
         Row {
             href: match is_open {
-                // Closes it, and stays at its place.
+                // Closes the row without scrolling.
                 true => format!(
                     "{}#{}",
                     href::failures(&self.query, self.show, &self.place, open),
@@ -592,7 +592,7 @@ impl View {
         failure.examples.iter().map(case).collect()
     }
 
-    /// States which marks stand in a message.
+    /// Explains the marks in a message.
     fn folded(failure: &Failure) -> Option<String> {
         let mut words: Vec<&str> = Vec::new();
         for part in failure.parts() {

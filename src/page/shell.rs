@@ -125,7 +125,7 @@ pub(crate) const NAV: &[NavLink] = &[
 #[rustfmt::skip]
 pub(crate) const MORE: &[NavLink] = &[
     link(NavItem::Scores, "Scores", "of several runs", "/scores", "s"),
-    link(NavItem::WhatIf, "What-if", "other stop rules on all runs", "/whatif", "w"),
+    link(NavItem::WhatIf, "What-if", "try other stop rules on recorded runs", "/whatif", "w"),
     link(NavItem::Edits, "Recent edits", "files that agents changed", href::EDITS, "e"),
 ];
 

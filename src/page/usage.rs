@@ -263,14 +263,16 @@ impl View {
         Some(format!(", {} on {name}", relative(now, before)?))
     }
 
-    /// Returns the second sentence: where the tokens come from.
+    /// Returns further sentences: where the tokens come from, and which ones aren't counted.
     fn detail(&self) -> Option<String> {
         let total = &self.report.total;
-        let share = total.cached_percent()?;
-        Some(format!(
-            "{} tokens. {share}% of the input was read from caches.",
-            format::tokens(total.tokens)
-        ))
+        let cached = total.cached_percent().map(|share| {
+            let tokens = format::tokens(total.tokens);
+            format!("{tokens} tokens. {share}% of the input was read from caches.")
+        });
+        let without_time = self.report.without_time().map(|words| format!("{words}."));
+        let sentences: Vec<String> = cached.into_iter().chain(without_time).collect();
+        (!sentences.is_empty()).then(|| sentences.join(" "))
     }
 
     fn periods(&self) -> Vec<Choice> {
@@ -482,8 +484,8 @@ impl View {
 
     /// States what the table doesn't count.
     fn notes(&self) -> Vec<String> {
-        let left_out = self.report.left_out().into_iter();
-        left_out
+        let without_usage = self.report.without_usage().into_iter();
+        without_usage
             .map(|words| format!("{words}."))
             .chain(["Duplicates count once.".to_owned()])
             .collect()

@@ -339,7 +339,7 @@ const ADDRESSES: &[Address] = &[
     },
     Address {
         path: "/api/edits",
-        about: "List the newest edits of files, from the newest 200 matching runs",
+        about: "List the newest file edits in the newest 200 matching runs",
         query: &[
             Param("q", Text, "Selects the runs."),
             Param("file", Text, "Only files whose path contains this text."),

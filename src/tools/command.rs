@@ -231,8 +231,8 @@ impl Tool for RunCommand {
     }
 
     fn description(&self) -> &str {
-        "Runs a command with `sh -c` in the workspace, without input. Gives exit_code, stdout and stderr. It is killed \
-         with all it started when its time is over."
+        "Runs a command with `sh -c` in the workspace, without input. Returns exit_code, stdout and stderr. On timeout, \
+         it is killed with everything that it started."
     }
 
     async fn call(&self, args: CommandArgs, _cx: ToolCx<'_>) -> Result<Ran, ToolError> {
@@ -242,7 +242,7 @@ impl Tool for RunCommand {
         if args.timeout_s == Some(0) {
             let most = self.timeout.as_secs_f64();
             return Err(invalid(format!(
-                "a timeout_s of 0 allows nothing to run; leave it out for {most} s, the maximum"
+                "a timeout_s of 0 allows nothing to run; omit it for the maximum of {most} s"
             )));
         }
         let limit = args.timeout_s.map_or(self.timeout, |seconds| {

@@ -122,8 +122,8 @@ impl Tool for ReplaceLines {
     }
 
     fn description(&self) -> &str {
-        "Replaces the lines start_line to end_line of a text file of the workspace. Give the first of them in `expect` to \
-         be refused where the file has changed."
+        "Replaces the lines start_line to end_line of a text file of the workspace. Pass the expected text of the \
+         first line in `expect`: if it differs, the file isn't changed."
     }
 
     async fn call(&self, args: ReplaceArgs, cx: ToolCx<'_>) -> Result<Replaced, ToolError> {
@@ -162,7 +162,7 @@ fn splice(old: &[u8], args: ReplaceArgs) -> Result<(Vec<u8>, Replaced), ToolErro
             .unwrap_or_default();
         if expected.trim_end_matches(['\r', '\n']) != there.trim_end_matches(['\r', '\n']) {
             let message = format!(
-                "{}: line {start} is {there:?}, not what was expected; the file was not changed",
+                "{}: line {start} is {there:?}, not the expected text; the file was not changed",
                 args.path
             );
             return Err(invalid(message));
@@ -227,7 +227,7 @@ fn replace(
     let allowed = |dir: &Dir, shown: &Path| match workspace.is_off_limits(dir, shown, off_limits) {
         Ok(false) => Ok(()),
         Ok(true) => Err(invalid(format!(
-            "{path}: runs are recorded there, and no tool writes into records"
+            "{path}: runs are recorded there, so tools can't write to it"
         ))),
         Err(error) => Err(told(error)),
     };

@@ -51,7 +51,7 @@ impl KeptOutput {
         let gone = self.seen - (head.len() + tail.len()) as u64;
         let (head, tail) = (String::from_utf8_lossy(head), String::from_utf8_lossy(tail));
         (
-            format!("{head}\n[... {gone} bytes left out ...]\n{tail}"),
+            format!("{head}\n[... {gone} bytes omitted ...]\n{tail}"),
             gone,
         )
     }

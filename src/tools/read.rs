@@ -66,8 +66,8 @@ impl Tool for ReadFile {
     }
 
     fn description(&self) -> &str {
-        "Reads a text file of the workspace, whole or from start_line to end_line. A long answer is cut and says how to \
-         get the rest."
+        "Reads a text file of the workspace, whole or from start_line to end_line. Long results are truncated \
+         and say how to get the rest."
     }
 
     async fn call(&self, args: ReadArgs, _cx: ToolCx<'_>) -> Result<Lines, ToolError> {
@@ -81,7 +81,7 @@ fn read(workspace: &Workspace, args: ReadArgs, max_bytes: usize) -> Result<Lines
     let last = args.end_line.unwrap_or(u64::MAX);
     if first == 0 || last < first {
         return Err(invalid(format!(
-            "lines {first} to {last}: lines count from 1, and the last is not before the first"
+            "lines {first} to {last}: lines are counted from 1, and the last can't be before the first"
         )));
     }
     let bytes = workspace.read(&args.path)?;
@@ -137,8 +137,8 @@ fn rest(lines: &Lines, first: u64, last: u64, max_bytes: usize) -> String {
     let many = lines.truncated_bytes;
     if lines.end_line == 0 {
         return format!(
-            "line {first} alone is longer than the limit of {max_bytes} bytes; cut it with a command"
+            "line {first} alone is longer than the limit of {max_bytes} bytes; read parts of it with a command"
         );
     }
-    format!("lines {next} to {last} are left out ({many} bytes); ask again with start_line {next}")
+    format!("lines {next} to {last} are omitted ({many} bytes); continue with start_line {next}")
 }

@@ -230,7 +230,7 @@ impl Walk<'_> {
             }
             if self.found.hits.len() == MAX_HITS {
                 self.stop(format!(
-                    "only the first {MAX_HITS} matches are given; make the pattern or the path narrower"
+                    "only the first {MAX_HITS} matches are listed; narrow the pattern or the path"
                 ));
                 return;
             }

@@ -164,7 +164,7 @@ impl Workspace {
         }
         if is_binary(&bytes) {
             return Err(ToolError::new(format!(
-                "{path}: a binary file of {} bytes, no text",
+                "{path}: a binary file of {} bytes, not text",
                 bytes.len()
             )));
         }
@@ -213,7 +213,7 @@ pub(super) fn failure(path: &str, error: &io::Error) -> ToolError {
         && Path::new(path).has_root();
     ToolError::new(match error.kind() {
         _ if escapes && absolute => {
-            format!("{path}: outside of the workspace; paths are relative to it")
+            format!("{path}: outside the workspace; paths are relative to it")
         }
         _ if escapes => format!("{path}: leads out of the workspace"),
         io::ErrorKind::NotFound => format!("{path}: there is no such file or directory"),

@@ -98,7 +98,7 @@ enum Key {
     Member(FileId, Entry),
     /// A file that is compressed as a whole.
     File(Stamp),
-    /// A run of a database: a hash of its place, and the stamp of its rows.
+    /// A run of a database: a hash of its location, and the stamp of its rows.
     Rows(u64, Stamp),
 }
 

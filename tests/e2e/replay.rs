@@ -234,7 +234,7 @@ fn back_leads_to_where_one_jumped_from() {
     position(&page, "box.last");
     page.eval("history.back()");
     at(&page, "1", 3);
-    page.wait("document.querySelector('.pos').innerText === '1 · event 3 of 5'");
+    page.wait("document.querySelector('.pos').innerText === 'step 1 · event 16 of 64'");
 }
 
 #[test]
@@ -246,7 +246,7 @@ fn the_slider_and_the_picture_are_ways_to_any_place_and_keep_the_focus() {
     assert_eq!(page.eval("document.activeElement.id"), "pos");
     assert_eq!(
         page.eval("document.activeElement.ariaValueText ?? document.activeElement.getAttribute('aria-valuetext')"),
-        "step 0, event 10 of 10"
+        "step 0, event 10 of 10 in this step"
     );
     page.press("n");
     at(&page, "1", 1);
@@ -329,7 +329,7 @@ fn the_run_page_leads_to_the_replay_of_the_step_that_is_read() {
     page.wait("/step 3\\b/i.test(document.querySelector('#stepview h2')?.innerText)");
     page.press("r");
     page.wait("location.pathname === '/runs/q060_handoff/replay' && location.search === '?step=3'");
-    page.wait("document.querySelector('.pos')?.innerText.startsWith('3 ')");
+    page.wait("document.querySelector('.pos')?.innerText.startsWith('step 3 ')");
 }
 
 #[test]
@@ -350,7 +350,7 @@ fn without_scripts_links_walk_and_the_form_sets_breakpoints() {
         "none"
     );
     page.click("#stops button");
-    page.wait("document.querySelector('.pos')?.innerText === '1 · event 2 of 5'");
+    page.wait("document.querySelector('.pos')?.innerText === 'step 1 · event 15 of 64'");
 }
 
 #[test]

@@ -186,7 +186,7 @@ fn help_of_every_command() {
       serve        Serve the web interface until Ctrl-C
       list         List the runs in a directory, one per line
       search       Search the text of all runs
-      edits        List the newest edits of files over all runs
+      edits        List the newest file edits in all runs
       show         Show a run, one of its steps, or its events
       state        Show the state after a step, or the history of one value
       why          Explain why a run stopped, with evidence and the state of every rule
@@ -265,77 +265,77 @@ fn help_of_every_command() {
       started:2026-02-22  started:2026-02-01..2026-02-28  updated>7d  weekday:mon..fri  hour:9..17
       cost:none  -model:none  (not recorded, recorded)
     Fields:
-      run                The run's key: its path relative to the root (JSON: key)
-      path               Where its files are
-      run_id             The id that the trace records
-      manifest_status    The status recorded in manifest.json (JSON: status)
-      liveness           Whether it may still be running: finished, running, stalled, died, …
-      outcome            How it ended: completed, truncated, halted, failed, cancelled, running, unknown
-      result             The result: success, finished, cancelled, unknown, limit, failed, error
-      status             The status: answered, limit, error, died, … Lists show answered runs as succeeded, finished or unsolved (JSON: mark)
-      stop               The recorded stop reason (JSON: stop_reason)
-      verdict            Why it stopped, in a sentence
-      verdict_second     Another fact about the end
-      contradictions     The number of contradictions between its records
-      certainty          Whether the verdict is recorded, inferred or unknown
-      steps              The number of steps
-      events             The number of events
-      segments           The number of runs recorded in its directory, one after another (JSON: segment_count)
-      errors             The number of steps with an error
-      max_steps          The step limit
-      max_steps_from     What set the step limit
-      tokens             The tokens used
-      input              The input tokens (JSON: tokens_in)
-      cached             The input tokens read from a cache (JSON: tokens_cached)
-      output             The output tokens (JSON: tokens_out)
-      reasoning          The reasoning tokens (JSON: tokens_reasoning)
-      untold             The number of steps that don't record their tokens (JSON: steps_without_tokens)
-      tokens_estimated   Whether the tokens are estimates
-      model_calls        The number of model replies
-      calls              The number of tool calls (JSON: tool_calls)
-      tool_errors        The number of failed tool calls
-      cost               The cost in US dollars, recorded or estimated (not in JSON)
-      cost_recorded      The recorded cost in US dollars (JSON: cost_usd)
-      cost_estimated     The cost estimated from tokens and prices
-      cost_at_least      A lower bound of the cost: the estimate for the steps whose cost is known
-      duration           How long it took (JSON: duration_ms)
-      duration_at_least  The shortest time it may have taken, if the exact time is unknown (JSON: duration_at_least_ms)
-      score              The last score of a critic (JSON: last_score)
-      critic             The names of its critics (JSON: critics)
-      model              The model
-      models             The models, if there are several
-      title              Its title: the recorded one, else the first line of its task, else its file's name
-      task               The task
-      target             The answer that the task expects
-      log                The evaluation log that contains it
-      parent             The run that started it
-      continues          The run that it continues
-      format             The format of its trace
-      writer             The tool that wrote the trace (JSON: tool)
-      project            The project directory
-      turns              The number of turns
-      children           The number of runs that it started
-      files              The number of files that it changed (JSON: files_changed)
-      started            When it started (JSON: started_at)
-      updated            When it was last active: its last recorded time, or else the time of its files (JSON: updated_at)
-      issues             The number of issues in its files: problems and notes
-      problems           The number of problems: issues that may affect what board shows
-      partial            Whether it's still being indexed
-      duplicate_of       The run that has the same records and is counted instead
-      cost_in            The run whose recorded cost includes this run's
-      also_at            Where its duplicates are
-      copies_say         How its duplicates differ
-      copied_from        The run from which its first steps are copied
-      copied             The number of steps copied from another run (JSON: copied_steps)
-      tag                The tags that it records, or that `board tag` gave it (JSON: tags)
-      agent              The names of its agents (not in JSON)
-      tool               The names of the tools that it called (not in JSON)
-      file               The paths of files that it edited, as far as the trace records them (not in JSON)
-      failure            What failed in it, without numbers, paths and quoted texts (not in JSON)
-      err                Whether a step has an error (not in JSON)
-      weekday            The day of the week on which it started, in your time zone: mon..fri, sat (not in JSON)
-      hour               The hour at which it started, in your time zone: 0 to 23, 9..17, 22..4 (not in JSON)
-      state.KEY changed  Whether a step changed the key of the state
+      run                   The run's key: its path relative to the root (JSON: key)
+      path                  Where its files are
+      run_id                The id that the trace records
+      manifest_status       The status recorded in manifest.json (JSON: status)
+      liveness              Whether it may still be running: finished, running, stalled, died, …
+      outcome               How it ended: completed, truncated, halted, failed, cancelled, running, unknown
+      result                The result: success, finished, cancelled, unknown, limit, failed, error
+      status                The status: answered, limit, error, died, … Lists show answered runs as succeeded, finished or unsolved (JSON: mark)
+      stop                  The recorded stop reason (JSON: stop_reason)
+      verdict               Why it stopped, in a sentence
+      verdict_second        Another fact about the end
+      contradictions        The number of contradictions between its records
+      certainty             Whether the verdict is recorded, inferred or unknown
+      steps                 The number of steps
+      events                The number of events
+      segments              The number of runs recorded in its directory, one after another (JSON: segment_count)
+      errors                The number of steps with an error
+      max_steps             The step limit
+      max_steps_from        What set the step limit
+      tokens                The tokens used
+      input                 The input tokens (JSON: tokens_in)
+      cached                The input tokens read from a cache (JSON: tokens_cached)
+      output                The output tokens (JSON: tokens_out)
+      reasoning             The reasoning tokens (JSON: tokens_reasoning)
+      steps_without_tokens  The number of steps that don't record their tokens
+      tokens_estimated      Whether the tokens are estimates
+      model_calls           The number of model replies
+      calls                 The number of tool calls (JSON: tool_calls)
+      tool_errors           The number of failed tool calls
+      cost                  The cost in US dollars, recorded or estimated (not in JSON)
+      cost_recorded         The recorded cost in US dollars (JSON: cost_usd)
+      cost_estimated        The cost estimated from tokens and prices
+      cost_at_least         A lower bound of the cost: the estimate for the steps whose cost is known
+      duration              How long it took (JSON: duration_ms)
+      duration_at_least     The shortest time it may have taken, if the exact time is unknown (JSON: duration_at_least_ms)
+      score                 The last score of a critic (JSON: last_score)
+      critic                The names of its critics (JSON: critics)
+      model                 The model
+      models                The models, if there are several
+      title                 Its title: the recorded one, else the first line of its task, else its file's name
+      task                  The task
+      target                The answer that the task expects
+      log                   The evaluation log that contains it
+      parent                The run that started it
+      continues             The run that it continues
+      format                The format of its trace
+      writer                The tool that wrote the trace (JSON: tool)
+      project               The project directory
+      turns                 The number of turns
+      children              The number of runs that it started
+      files                 The number of files that it changed (JSON: files_changed)
+      started               When it started (JSON: started_at)
+      updated               When it was last active: its last recorded time, or else the time of its files (JSON: updated_at)
+      issues                The number of issues in its files: problems and notes
+      problems              The number of problems: issues that may affect what board shows
+      partial               Whether it's still being indexed
+      duplicate_of          The run that has the same records and is counted instead
+      cost_in               The run whose recorded cost includes this run's
+      also_at               Where its duplicates are
+      copies_say            How its duplicates differ
+      copied_from           The run from which its first steps are copied
+      copied                The number of steps copied from another run (JSON: copied_steps)
+      tag                   The tags that it records, or that `board tag` gave it (JSON: tags)
+      agent                 The names of its agents (not in JSON)
+      tool                  The names of the tools that it called (not in JSON)
+      file                  The paths of files that it edited, as far as the trace records them (not in JSON)
+      failure               What failed in it, without numbers, paths and quoted texts (not in JSON)
+      err                   Whether a step has an error (not in JSON)
+      weekday               The day of the week on which it started, in your time zone: mon..fri, sat (not in JSON)
+      hour                  The hour at which it started, in your time zone: 0 to 23, 9..17, 22..4 (not in JSON)
+      state.KEY changed     Whether a step changed the key of the state
     Fields that don't work with --sort:
       path verdict verdict_second tokens_estimated critic models task target partial also_at
       copies_say tag agent tool file failure err weekday hour state.KEY

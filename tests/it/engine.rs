@@ -79,8 +79,8 @@ fn every_end_reads_as_its_recorded_verdict() {
         .collect();
     table.sort();
     insta::assert_snapshot!(table.join("\n"), @r#"
-    budget_both | limit | recorded | Step limit reached: 0 steps, limit 0 · before the first step | At the same time, the token limit was reached. | 0 steps of 0, 0 issues
-    budget_first | limit | recorded | Step limit reached: 0 steps, limit 0 · before the first step | 0 steps of 0, 0 issues
+    budget_both | limit | recorded | Step limit reached: 0 of 0 steps · before the first step | At the same time, the token limit was reached. | 0 steps of 0, 0 issues
+    budget_first | limit | recorded | Step limit reached: 0 of 0 steps · before the first step | 0 steps of 0, 0 issues
     cancelled | cancelled | recorded | Cancelled after step 1 | No answer was given. | 2 steps of 10, 0 issues
     cancelled_first | cancelled | recorded | Cancelled before the first step | 0 steps of 10, 0 issues
     critic_failed | error | recorded | Failed with an error after step 0: the critic Broken failed: the tests could not be run | No answer was given. | 1 steps of 10, 0 issues
@@ -89,7 +89,7 @@ fn every_end_reads_as_its_recorded_verdict() {
     model | answered | recorded | Answered at step 2 · after 1 recovered error | 3 steps of 10, 0 issues
     preflight | error | recorded | Not started: the required file "words.txt" does not exist | 0 steps of 10, 0 issues
     recovered | answered | recorded | Answered at step 2 · after 1 recovered error | 3 steps of 10, 0 issues
-    refused | limit | recorded | Step limit reached: 3 steps, limit 3 · the answer wasn't accepted | 3 steps of 3, 0 issues
+    refused | limit | recorded | Step limit reached: 3 of 3 steps · the answer wasn't accepted | 3 steps of 3, 0 issues
     "#);
 }
 

@@ -405,7 +405,7 @@ fn an_agent_does_not_write_its_own_record() {
     let done = place.run(&["forge a run"]);
     let refused = endpoint.seen()[1].body["messages"].to_string();
     assert!(
-        refused.contains("runs are recorded there, and no tool writes into records"),
+        refused.contains("runs are recorded there, so tools can't write to it"),
         "{refused}"
     );
     assert!(!place.path("runs/forged").exists());

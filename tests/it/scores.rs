@@ -278,7 +278,7 @@ fn several_runs_lie_over_each_other_and_a_wrong_key_is_named() {
     assert_eq!(texts(&page, "[role=alert]"), ["No run named nobody."]);
     assert_eq!(texts(&page, "svg .strong"), ["A", "B"]);
     assert_eq!(texts(&page, ".over tbody th a"), ["fix_bug", "judge"]);
-    assert!(texts(&page, ".over thead th").contains(&"first below 0.50".to_owned()));
+    assert!(texts(&page, ".over thead th").contains(&"First below 0.50".to_owned()));
     let share = self::page(
         &board,
         "/scores?run=fix_bug&run=judge&x=progress&critic=tests",

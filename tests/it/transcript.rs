@@ -455,7 +455,11 @@ fn the_lines_around_a_found_text_are_shown() {
         found.text()
     );
     let none = board.get(&format!("/runs/{key}/transcript/found?find=absent"));
-    assert!(none.text().contains(">no step</output>"), "{}", none.text());
+    assert!(
+        none.text().contains(">no matches</output>"),
+        "{}",
+        none.text()
+    );
     for query in [
         "?tab=transcript&find=row+300",
         "/transcript/part?around=0&find=row+300",

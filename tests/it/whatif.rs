@@ -42,7 +42,7 @@ fn the_page_answers_the_rules_of_its_address() {
     let response = board.get("/runs/fix_bug/whatif?rule=max_steps%3D4&rule=max_rounds%3D99");
     assert_eq!(response.status, 200);
     let page = Html::parse_document(response.text());
-    let headline = "max_steps=4 would have stopped the run at step 3 instead of step 10, saving 7 steps. Its answer would have been \
+    let headline = "max_steps=4 would have stopped the run at step 3 instead of step 10, saving 7 steps. The answer would have been \
                     lost.";
     assert_eq!(texts(&page, "#lead[role=status]"), [headline]);
     assert_eq!(
@@ -317,8 +317,8 @@ fn the_command_says_a_sentence_and_a_row_for_each_rule() {
       rule                     vs. recorded  step  steps saved  tokens saved  time saved  answer   why
       max_steps=3              earlier          2            2         3,351       1.9 s  none     3 steps, limit 3
       critic_below=nobody:0.5  unknown          –            –             –           –  unknown  unknown from step 0: a score from the critic nobody isn't recorded
-      budget.steps=20          not reached      –            –             –           –  –
-      budget.tokens=4000       same             4            0             0        0 ms  –        5,698 tokens, limit 4,000 (ended the run)
+      Step limit (20)          not reached      –            –             –           –  –
+      Token limit (4,000)      same             4            0             0        0 ms  –        5,698 tokens, limit 4,000 (ended the run)
     ");
     let json = command(&[
         "sample_runs/budget_tokens",
@@ -619,7 +619,7 @@ fn a_rule_that_stops_within_the_last_step_loses_the_answer_everywhere() {
             .get("/runs/submitted.traj/whatif?rule=max_rounds%3D5")
             .text(),
     );
-    let headline = "This rule would have stopped the run at step 4, where it ended, but before that step's actions ran. Its \
+    let headline = "This rule would have stopped the run at step 4, where it ended, but before that step's actions ran. The \
                     answer would have been lost.";
     assert_eq!(texts(&page, "#lead[role=status]"), [headline]);
     assert_eq!(texts(&page, "#answer tr.hit strong"), ["lost"]);

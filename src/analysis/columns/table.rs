@@ -244,13 +244,13 @@ pub(crate) static COLUMNS: &[Column] = &[
     // If any step lacks its tokens, the sum of the others is a lower bound, unless the run records
     // a total.
     row(
-        "untold",
+        "steps_without_tokens",
         "steps_without_tokens",
         "steps without token counts",
         Count(|run| whole(run.steps_without_tokens)),
     )
     .about("The number of steps that don't record their tokens")
-    .alias("steps_without_tokens")
+    .alias("untold")
     .sums(),
     row(
         "tokens_estimated",
@@ -413,7 +413,7 @@ pub(crate) static COLUMNS: &[Column] = &[
     row(
         "writer",
         "tool",
-        "written by",
+        "tool",
         Text(|run| run.tool.as_deref()),
     )
     .about("The tool that wrote the trace"),

@@ -86,7 +86,7 @@ fn an_optional_column_is_shown_if_a_run_fills_it() {
 fn the_docs_name_every_column() {
     let docs = include_str!("../../../docs/using.md");
     let (_, search) = docs.split_once("## Search").unwrap();
-    let (search, _) = search.split_once("-term").unwrap();
+    let (search, _) = search.split_once("\n## ").unwrap();
     let named: HashSet<&str> = search
         .split('`')
         .skip(1)
@@ -101,7 +101,7 @@ fn the_docs_name_every_column() {
         );
     }
     let (_, sorts) = search
-        .split_once("You can sort by all of these except `")
+        .split_once("You can sort by all fields except `")
         .unwrap();
     let (unsorted, _) = sorts.split_once('`').unwrap();
     let told: HashSet<&str> = unsorted.split_whitespace().collect();

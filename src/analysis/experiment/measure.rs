@@ -139,7 +139,7 @@ struct Wanted<'f> {
 
 type Read = fn(&Summary) -> Option<f64>;
 
-/// Quantities of which less is better.
+/// Quantities for which less is better.
 const SPENT: [(&str, &str, Quantity, Read); 5] = [
     ("steps", "Steps per run", Quantity::Count, |run| {
         run.steps_known().map(|steps| steps as f64)
@@ -158,7 +158,7 @@ const SPENT: [(&str, &str, Quantity, Read); 5] = [
     ("cost", "Cost per run", Quantity::Usd, |run| {
         run.cost().map(Cost::usd)
     }),
-    ("time", "Time per run", Quantity::Millis, |run| {
+    ("time", "Duration per run", Quantity::Millis, |run| {
         run.duration_ms
     }),
 ];

@@ -66,7 +66,7 @@ pub(crate) fn smallest_found(standard_error: f64) -> f64 {
 pub(crate) struct Pair {
     /// The observed value.
     pub y: f64,
-    /// What a difference of 1 adds to it. Not negative.
+    /// How much a difference of 1 adds to `y`. Not negative.
     pub x: f64,
 }
 

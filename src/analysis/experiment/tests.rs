@@ -164,7 +164,7 @@ fn runs_in_both_sets_and_unfinished_ones_belong_to_neither() {
         "{details}"
     );
     assert!(
-        details.contains("because unfinished: 1 run of A."),
+        details.contains("Not counted (unfinished): 1 run of A."),
         "{details}"
     );
     assert!(details.contains("2 tasks only in A."), "{details}");
@@ -172,7 +172,7 @@ fn runs_in_both_sets_and_unfinished_ones_belong_to_neither() {
     assert_eq!(same.finding, Finding::Empty);
     assert_eq!(
         same.verdict,
-        "A and B have no run of their own: 5 runs match both."
+        "A and B have no runs of their own: 5 runs match both."
     );
     assert_eq!(compared(&b, &[]).verdict, "B matches no runs.");
     assert_eq!(
@@ -209,7 +209,7 @@ fn a_few_unknown_results_are_left_out_and_bounded() {
     assert_eq!(answer.unknown_range, Some((6.0, 7.0)));
     let details = answer.details.join(" ");
     assert!(
-        details.contains("because they record no result: 1 run of A. Depending on how they ended, the difference is anywhere from +6 to +7 tasks."),
+        details.contains("Not counted (no result recorded): 1 run of A. Depending on how they ended, the difference is anywhere from +6 to +7 tasks."),
         "{details}"
     );
 }

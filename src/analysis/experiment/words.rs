@@ -143,7 +143,7 @@ impl Experiment {
             "B matches no runs.".to_owned()
         } else if self.in_both > 0 && unfinished == 0 {
             format!(
-                "{which} {has} no run of {} own: {} match both.",
+                "{which} {has} no runs of {} own: {} match both.",
                 if which == "A and B" { "their" } else { "its" },
                 counted(self.in_both, "run")
             )
@@ -197,7 +197,7 @@ impl Experiment {
         }
     }
 
-    /// States that the sides had other limits. A side that may go on for longer has an advantage.
+    /// States that the sides had different limits. A side that may run longer has an advantage.
     fn limit_words(&self) -> Option<String> {
         let limit = self.differing().find(|setting| setting.is_limit)?;
         Some(format!(
@@ -323,7 +323,7 @@ impl Experiment {
             }
         };
         if let Some(runs) = several(a.unfinished, b.unfinished) {
-            all.push(format!("Not counted, because unfinished: {runs}."));
+            all.push(format!("Not counted (unfinished): {runs}."));
         }
         let is_judged = !matches!(self.finding, Finding::Empty | Finding::Unknown);
         if let Some(runs) = several(a.runs - a.known, b.runs - b.known).filter(|_| is_judged) {
@@ -336,13 +336,13 @@ impl Experiment {
                 )
             });
             all.push(format!(
-                "Not counted, because they record {}: {runs}.{range}",
+                "Not counted ({} recorded): {runs}.{range}",
                 self.missing()
             ));
         }
         if self.certainty.paired {
             if let Some(runs) = several(a.without_task, b.without_task) {
-                all.push(format!("Not paired, because they record no task: {runs}."));
+                all.push(format!("Not paired (no task recorded): {runs}."));
             }
             let only = |side: &Side| side.tasks - self.shared_tasks;
             let tasks = match (only(a), only(b)) {
@@ -410,7 +410,7 @@ impl Experiment {
         let interval = if self.finding == Finding::TooFew {
             "With so few tasks, the test rejects no difference."
         } else if is_same && self.better + self.worse == 0 {
-            "No task came out differently. With 95% confidence, at most this many would."
+            "All tasks came out the same. With 95% confidence, no more than this many differ."
         } else {
             "All differences that the same test doesn't reject at 5%. So it excludes 0 exactly when p < 0.05."
         };
@@ -422,7 +422,7 @@ impl Experiment {
         all.push((
             "Corrected",
             format!(
-                "Holm over {}. Not corrected: the success, which is the one main measure. Comparing again after each new run inflates false alarms.",
+                "Holm over {}. Not corrected: success, the main measure. Repeating the comparison after each new run causes more false alarms.",
                 counted(certainty.corrected, "measure")
             ),
         ));

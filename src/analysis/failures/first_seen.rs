@@ -84,8 +84,8 @@ fn order((same, sum): &(Same<'_>, Sum), (other, sum_of_other): &(Same<'_>, Sum))
 }
 
 /// Returns the failures of the runs of a period. Each of `now` comes with its bar, if it has one.
-/// `before` are the matching runs of earlier days. `recent` is the time from which on a failure isn't
-/// quiet, in microseconds.
+/// `before` are the matching runs of earlier days. A failure that was last seen before `recent`, in
+/// microseconds, is quiet.
 pub(in crate::analysis) fn of_period<'a>(
     now: impl Iterator<Item = (&'a Summary, Option<usize>)> + Clone,
     before: impl Iterator<Item = &'a Summary>,

@@ -489,7 +489,7 @@ impl Failures {
     pub(crate) fn left_out(&self) -> Vec<String> {
         let steps = (self.steps_left_out > 0).then(|| {
             format!(
-                "{} of {} failed steps left out: a run keeps its first {MAX_ROWS} messages",
+                "{} of {} failed steps not listed: a run keeps its first {MAX_ROWS} messages",
                 count(self.steps_left_out),
                 count(self.steps)
             )

@@ -665,7 +665,7 @@ impl Replay {
             }
             first -= 1;
         }
-        let why = "it was made before the first text that's known, and doesn't match it";
+        let why = "it was made before the first known text and doesn't match it";
         let before = events.get(..first).unwrap_or_default();
         self.apart
             .extend(before.iter().map(|event| (event.edit, why.to_owned())));
@@ -1134,8 +1134,8 @@ fn in_base(moves: &[Move], now: usize) -> Option<usize> {
     })
 }
 
-/// Returns how many lines the first changed parts add, and the least that they add up to one of them.
-/// Begins with no part.
+/// Returns the number of lines that the first changed parts add, and the minimum of these sums so far.
+/// Begins without any part.
 fn shifts(moves: &[Move]) -> Vec<(isize, isize)> {
     let (mut sum, mut least) = (0_isize, 0_isize);
     let shift = |one: &Move| {
@@ -1171,7 +1171,7 @@ fn side(lines: &[(Sign, String)], own: Sign) -> String {
 fn take(work: &mut usize, cost: usize) -> Result<(), String> {
     match work.checked_sub(cost) {
         Some(left) => *work = left,
-        None => return Err("one request doesn't replay so many edits".to_owned()),
+        None => return Err("there are too many edits to replay in one request".to_owned()),
     }
     Ok(())
 }

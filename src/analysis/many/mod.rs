@@ -105,7 +105,7 @@ pub(crate) struct Overview {
     pub all_models: ModelRow,
     /// The models, the most expensive first.
     pub models: Ranked<ModelRow>,
-    /// The repeated tasks with a recorded result, the least reliable first.
+    /// The repeated tasks with a recorded result, in order of reliability, lowest first.
     pub tasks: Ranked<RepeatedTask>,
     /// The number of runs that started in each hour, from Monday to Sunday.
     pub hours: Vec<Vec<usize>>,
@@ -349,7 +349,7 @@ pub(crate) struct ToolRow {
     pub results: BTreeMap<RunResult, usize>,
     /// The number of its calls.
     pub calls: u64,
-    /// The number of its calls of which the trace records whether they failed.
+    /// The number of its calls with a recorded outcome.
     pub calls_judged: u64,
     /// The number of its failed calls.
     pub calls_failed: u64,

@@ -182,7 +182,7 @@ fn a_task_that_broke_is_the_finding() {
     let report = of(&runs, Days::default(), "2026-10-31T12:00:00Z", &utc);
     assert_eq!(
         report.answer,
-        "migrate-schema has passed 3 of 10 runs since 22 Oct; before that, 21 of 21."
+        "migrate-schema was solved in 3 of 10 runs since 22 Oct; before that, in 21 of 21."
     );
     let Finding::ChangePoint { query, p, .. } = &report.finding else {
         panic!("{:?}", report.finding);
@@ -677,11 +677,11 @@ fn what_was_not_searched_for_changes_is_told() {
     assert!(notes(0).is_empty());
     assert_eq!(
         notes(2_001),
-        ["No change was looked for in 2,001 tasks: among more than 2,000, some change by chance."]
+        ["Not checked for changes: 2,001 tasks. Among more than 2,000, some change by chance."]
     );
     assert_eq!(
         notes(7),
-        ["No change was looked for in 7 tasks, because it would take too long."]
+        ["Not checked for changes: 7 tasks. That would take too long."]
     );
     // Each of these tasks has enough runs.
     let runs: Vec<Summary> = (0..2_001)

@@ -46,7 +46,7 @@ impl Overview {
             } => (
                 Some(task.clone()),
                 format!(
-                    " has passed {passed} of {} since {}; before that, {passed_before} of {runs_before}.",
+                    " was solved in {passed} of {} since {}; before that, in {passed_before} of {runs_before}.",
                     counted(*runs, "run"),
                     self.day_words(since),
                 ),
@@ -242,7 +242,7 @@ impl Overview {
         match open * 2 > totals.runs {
             true => format!("{runs}{period}. How most of them ended is unknown."),
             false => format!(
-                "{runs}{period}: {} finished or passed.",
+                "{runs}{period}: {} finished or succeeded.",
                 format::percent(good as u64, totals.runs as u64)
             ),
         }
@@ -288,7 +288,7 @@ impl Overview {
                 more: repeated,
             },
             Fact {
-                name: "Passed",
+                name: "Solved",
                 sum: match now.judged {
                     0 => "unknown".to_owned(),
                     judged => format::percent(now.passed as u64, judged as u64),
@@ -302,7 +302,7 @@ impl Overview {
                     ),
                 },
                 more: match now.judged {
-                    0 => "no run records whether it passed".to_owned(),
+                    0 => "no run records whether it solved its task".to_owned(),
                     _ => shared.unwrap_or_default(),
                 },
             },
@@ -372,12 +372,12 @@ impl Overview {
         match self.tasks_not_searched {
             0 => {}
             tasks if tasks > most => notes.push(format!(
-                "No change was looked for in {} tasks: among more than {}, some change by chance.",
+                "Not checked for changes: {} tasks. Among more than {}, some change by chance.",
                 count(tasks as u64),
                 count(most as u64)
             )),
             tasks => notes.push(format!(
-                "No change was looked for in {}, because it would take too long.",
+                "Not checked for changes: {}. That would take too long.",
                 counted(tasks, "task")
             )),
         }
@@ -391,7 +391,7 @@ impl Overview {
         }
         if self.runs_without_time > 0 {
             notes.push(format!(
-                "{} left out: the start isn't recorded.",
+                "{} excluded: no start time recorded.",
                 counted(self.runs_without_time, "run")
             ));
         }
@@ -493,11 +493,11 @@ fn joined(parts: impl Iterator<Item = String>) -> String {
 /// Says how runs turned out, after their number.
 fn verb(result: RunResult) -> &'static str {
     match result {
-        RunResult::Success => "succeeded",
         RunResult::Limit => "hit a limit",
         RunResult::Error => "ended with an error",
-        RunResult::Finished | RunResult::Cancelled | RunResult::Failed | RunResult::Unknown => {
-            result.as_str()
+        RunResult::Failed => "didn't solve the task",
+        RunResult::Success | RunResult::Finished | RunResult::Cancelled | RunResult::Unknown => {
+            result.label()
         }
     }
 }

@@ -14,6 +14,7 @@ use crate::model::Index;
 
 mod cursor;
 mod group;
+mod no_status;
 #[cfg(test)]
 pub(crate) mod sample;
 mod subject;
@@ -25,6 +26,7 @@ pub(crate) use group::Amount;
 #[cfg(test)]
 pub(crate) use group::Sum;
 pub(crate) use group::{GROUPINGS, Group, Grouping, Groups, Member, Window, groups};
+pub(crate) use no_status::no_such_status;
 pub(crate) use survey::Adding;
 pub(crate) use survey::{Survey, Total, survey};
 

@@ -39,7 +39,7 @@ pub(crate) struct StepSummary {
     pub returncode: Option<i64>,
     /// The shell command that failed first.
     pub failed_command: Option<String>,
-    /// The line that tells most in what the command printed, if it failed with a return code and no
+    /// The most informative line of what the command printed, if it failed with a return code and no
     /// error.
     pub printed: Option<String>,
     /// Whether the deciding critic requested a retry.

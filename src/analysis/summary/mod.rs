@@ -1293,7 +1293,7 @@ fn lines(index: &Index) -> (usize, usize) {
     )
 }
 
-/// Returns the answer of the score that says whether the task is solved, or else the one that all
+/// Returns the answer of the score that decides whether the task is solved, or else the one that all
 /// scores name.
 fn scored_answer(scores: &[RunScore]) -> Option<Box<str>> {
     let deciding = deciding(scores).and_then(|given| given.answer.as_ref());

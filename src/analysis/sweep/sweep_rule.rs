@@ -93,6 +93,11 @@ impl SweepRule {
         self.row.name
     }
 
+    /// Returns the name that people read, with the rule's own: `Step limit (max_steps)`.
+    pub(crate) fn label(&self) -> String {
+        format!("{} ({})", self.row.label, self.row.name)
+    }
+
     /// Returns the rule with `value` as its number. Limits are checked when parsed.
     pub(crate) fn at(&self, value: f64) -> StopSpec {
         (self.scale.at)(value, &self.critic)

@@ -5,7 +5,7 @@ use super::RunStatus;
 use super::facts::Facts;
 use super::wording::{Note, NoteKind, Wording, of_limit};
 use crate::analysis::format::{amount, capitalised};
-use crate::analysis::stated::{compared, limit_beside, used_of, values};
+use crate::analysis::stated::{limit_beside, used_of, values};
 use crate::model::{Certainty, EndKind, Ended, Named, Outcome, Reached};
 
 /// Of a longer error, only the first sentence is quoted; characters.
@@ -71,7 +71,7 @@ fn wording(facts: &Facts<'_>, ended: &Ended, is_cut: bool) -> Wording {
             let numbers = match (measured, limit) {
                 (Some(measured), Some(limit)) => {
                     let bound = ended.bound.words();
-                    let compared = compared(measured, limit, ended.unit);
+                    let compared = of_limit(measured, limit, ended.unit);
                     Some(format!("{bound}{compared}"))
                 }
                 (None, Some(_)) => None,
@@ -348,7 +348,7 @@ mod tests {
         );
         assert_eq!(
             told(Some(3.0), Some(3.0)),
-            format!("{head}: 3 turns, limit 3 · {note}")
+            format!("{head}: 3 of 3 turns · {note}")
         );
     }
 

@@ -308,7 +308,7 @@ fn changed_meanwhile(facts: &Facts<'_>, stop: &StopVerdict) -> bool {
     })
 }
 
-/// Formats "Step limit reached: 10 steps, limit 10". The table of rules shows who set the limit.
+/// Formats "Step limit reached: 10 of 10 steps". The table of rules shows who set the limit.
 fn limit(what: &str, stop: &StopVerdict) -> Wording {
     let early = if stop.step.is_none() {
         "before the first step"

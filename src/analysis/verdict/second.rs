@@ -158,8 +158,8 @@ impl Facts<'_> {
     }
 
     /// Describes a run that gave up: it ended with an answer after more than half of its steps, and
-    /// at least [`MIN_FAILED`], failed. Steps that it went back past don't count. Says nothing of a
-    /// run with a recorded success, nor if not all steps are known.
+    /// at least [`MIN_FAILED`], failed. Steps that it abandoned in a rewind don't count. Returns
+    /// `None` for a run with a recorded success, and if not all steps are known.
     fn mostly_failed(&self, mark: RunStatus) -> Option<String> {
         let has_succeeded = self
             .manifest

@@ -260,7 +260,7 @@ fn a_recorded_limit_is_told_with_what_was_measured() {
     );
     assert_eq!(
         budget.sentence,
-        "Step limit reached: 1 step, limit 1 · the answer wasn't accepted"
+        "Step limit reached: 1 of 1 step · the answer wasn't accepted"
     );
     assert_eq!(
         budget.second,
@@ -276,11 +276,11 @@ fn a_recorded_limit_is_told_with_what_was_measured() {
         r#"{"code": "timeout", "source": "policy", "step": 0, "measured": 61500, "limit": 60000, "op": ">",
         "unit": "ms", "limit_from": "cli"}"#,
     );
-    assert_eq!(time.sentence, "Timeout: 1 min 02 s, limit 1 min");
+    assert_eq!(time.sentence, "Timeout: 1 min 02 s of 1 min");
     let unstarted = r#"{"code": "budget_tokens", "source": "budget", "measured": 0, "limit": 0, "unit": "tokens"}"#;
     assert_eq!(
         recorded_as("act", unstarted).sentence,
-        "Token limit reached: 0 tokens, limit 0 · before the first step"
+        "Token limit reached: 0 of 0 tokens · before the first step"
     );
 }
 
@@ -313,14 +313,14 @@ fn every_code_reads_as_a_sentence() {
     answered: Answered at step 0: why
     answered: Answered at step 0 with the requested JSON
     answered: Answered at step 0: why
-    limit: Round limit reached: 3 things, limit 3
-    limit: Step limit reached: 3 things, limit 3
-    limit: Step limit reached: 3 things, limit 3
-    limit: Timeout: 3 things, limit 3
-    limit: Time limit reached: 3 things, limit 3
-    limit: Time limit reached: 3 things, limit 3
-    limit: Token limit exceeded: 3 things, limit 3
-    limit: Token limit reached: 3 things, limit 3
+    limit: Round limit reached: 3 of 3 things
+    limit: Step limit reached: 3 of 3 things
+    limit: Step limit reached: 3 of 3 things
+    limit: Timeout: 3 of 3 things
+    limit: Time limit reached: 3 of 3 things
+    limit: Time limit reached: 3 of 3 things
+    limit: Token limit exceeded: 3 of 3 things
+    limit: Token limit reached: 3 of 3 things
     limit: 3 identical replies in a row
     limit: State unchanged for 3 steps in a row
     stopped: Stopped because the model called a tool that ends the run: why

@@ -43,7 +43,7 @@ impl Facts<'_> {
     }
 }
 
-/// Returns the score that says whether the task is solved: the reward if there is one, otherwise the
+/// Returns the score that decides whether the task is solved: the reward if there is one, otherwise the
 /// lowest score that isn't part of a reward.
 pub(in crate::analysis) fn deciding(scores: &[RunScore]) -> Option<&RunScore> {
     let scored = || scores.iter().filter(|given| given.score.is_some());

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::analysis::compact::Shared;
-use crate::analysis::{format, stated};
+use crate::analysis::format;
 use crate::model::limit_of;
 
 /// Separates the notes in a sentence.
@@ -70,7 +70,7 @@ impl Wording {
         }
     }
 
-    /// Describes a limit that was reached: "Step limit reached after step 5: 6 steps, limit 6", in
+    /// Describes a limit that was reached: "Step limit reached after step 5: 6 of 6 steps", in
     /// brief "Step limit: 6 of 6 steps". `headline` is "Step limit reached".
     pub(super) fn limit(headline: &str, rest: &str, reached: Option<(f64, f64, &str)>) -> Self {
         let name = limit_of(headline).unwrap_or(headline);
@@ -78,11 +78,9 @@ impl Wording {
             let brief = format!("{name}{rest}");
             return Self::new(format!("{headline}{rest}"), brief);
         };
-        let head = format!(
-            "{headline}{rest}: {}",
-            stated::compared(measured, limit, unit)
-        );
-        Self::new(head, format!("{name}: {}", of_limit(measured, limit, unit)))
+        let numbers = of_limit(measured, limit, unit);
+        let brief = format!("{name}: {numbers}");
+        Self::new(format!("{headline}{rest}: {numbers}"), brief)
     }
 
     /// States what shows the end.

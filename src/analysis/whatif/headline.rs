@@ -149,7 +149,7 @@ fn saved(first: &RuleResult, record: &Record) -> String {
 
 fn answer(first: &RuleResult, summary: &Summary, index: &Index) -> &'static str {
     match (summary.verdict.answer_known(), first.answer_lost) {
-        (Some(true), Some(true)) => "Its answer would have been lost.",
+        (Some(true), Some(true)) => "The answer would have been lost.",
         (Some(true), _) => "It would have ended with an answer.",
         (None, _) => "Whether an answer would have been lost is unknown.",
         (Some(false), _) if has_answer(index) => "The run has an answer, but it didn't end well.",
@@ -193,7 +193,7 @@ mod tests {
             (
                 "sample_runs/fix_bug",
                 &["max_steps=4"],
-                "This rule would have stopped the run at step 3 instead of step 10, saving 7 steps. Its answer would have been lost.",
+                "This rule would have stopped the run at step 3 instead of step 10, saving 7 steps. The answer would have been lost.",
             ),
             (
                 "sample_runs/fix_bug",

@@ -11,7 +11,7 @@ use serde::{Serialize, Serializer};
 use super::headline::headline;
 use super::{RuleResult, RuleSet, StopTiming, nothing, rule_result, switched_off};
 use crate::analysis::facts::{CHANGES, Depth, FAILURES, Record, TIMES, record};
-use crate::analysis::format::counted;
+use crate::analysis::format::{self, counted};
 use crate::analysis::headline::Headline;
 use crate::analysis::stated;
 use crate::analysis::summary::Summary;
@@ -119,6 +119,16 @@ pub enum EndCause {
     InCode(String),
     /// The recorded name of what ended the run, if no rule did.
     Ending(String),
+}
+
+impl EndCause {
+    /// Words a limit of the budget: `20`, `1 h`.
+    pub(crate) fn limit_words(row: &BudgetRow, limit: u64) -> String {
+        match row.rule.counts {
+            Counts::Time => format::millis(limit as f64),
+            _ => format::count(limit),
+        }
+    }
 }
 
 /// Writes the short form, or the recorded name.

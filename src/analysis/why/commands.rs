@@ -33,7 +33,7 @@ impl FailedCommands {
                 return "1 command failed and didn't pass in the steps that could be read"
                     .to_owned();
             }
-            (1, 0) => return "1 command failed and never passed later".to_owned(),
+            (1, 0) => return "1 command failed and never passed".to_owned(),
             (1, _) => return "1 command failed, then passed".to_owned(),
             (_, 0) if self.are_steps_missing => {
                 "none passed in the steps that could be read".to_owned()

@@ -150,7 +150,7 @@ pub(super) fn evidence(summary: &Summary, index: &Index, lines: &dyn Lines) -> V
     evidence
 }
 
-/// Adds the score that says whether the task is solved, and the expected answer. They come first if
+/// Adds the score that decides whether the task is solved, and the expected answer. They come first if
 /// the answer was wrong, otherwise before the answer.
 fn from_scores(summary: &Summary, index: &Index, evidence: &mut Vec<Evidence>) {
     let Some(target) = summary.target.as_deref() else {

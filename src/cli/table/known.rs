@@ -120,7 +120,7 @@ impl TableNote {
                 Err(_) => {}
             }
         }
-        let none = || io::Error::new(io::ErrorKind::InvalidData, "it isn't a note of a table");
+        let none = || io::Error::new(io::ErrorKind::InvalidData, "it isn't a table's index");
         Ok(Some((head.ok_or_else(none)?, known)))
     }
 

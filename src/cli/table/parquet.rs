@@ -92,7 +92,7 @@ impl Writer {
             if row.len() != self.columns.len() {
                 return Err(io::Error::new(
                     io::ErrorKind::InvalidData,
-                    "a row has not as many values as columns",
+                    "a row has a different number of values than columns",
                 ));
             }
             self.columns

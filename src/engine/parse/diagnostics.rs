@@ -129,12 +129,12 @@ impl Extraction {
         match self {
             Self::Direct => "Nothing was repaired.",
             Self::Fenced => "A code fence was removed.",
-            Self::Extracted => "Other text around the decision was left out.",
+            Self::Extracted => "Other text around the decision was ignored.",
             Self::TrailingComma => "A comma before a closing bracket was dropped.",
-            Self::PythonLiteral => "Python's spelling of a value was taken for JSON.",
+            Self::PythonLiteral => "A Python literal was read as JSON.",
             Self::ControlChars => "A raw control character inside a string was kept.",
             Self::NumberAsText => "A number beyond 64 bits was kept as a string.",
-            Self::Truncated => "What is left open at the end was closed.",
+            Self::Truncated => "Unclosed brackets at the end were closed.",
         }
     }
 }
@@ -252,9 +252,9 @@ impl Refusal {
     /// Refuses a text that ends early or violates its grammar at `fault`.
     pub(super) fn broken(code: Trouble, summary: &str, fault: &Fault, text: &str) -> Self {
         let fix = if fault.cut {
-            "The answer breaks off in the middle: give all of it again, shorter if need be."
+            "The answer is truncated. Give the whole answer again, shorter if necessary."
         } else {
-            "Fix that and give the whole answer again."
+            "Fix this and give the whole answer again."
         };
         let before = text.len().saturating_sub(fault.left);
         let place = text.get(..before).unwrap_or_default().chars().count() + 1;
@@ -306,7 +306,7 @@ impl Contract {
         Refusal::new(
             Trouble::EmptyOutput,
             "The answer is empty.",
-            "Give an answer that is not empty.",
+            "Give a non-empty answer.",
         )
     }
 
@@ -320,7 +320,7 @@ impl Contract {
         } = refusal;
         let where_ = path
             .as_deref()
-            .map(|path| format!(" The trouble is at `{path}`."))
+            .map(|path| format!(" The problem is at `{path}`."))
             .unwrap_or_default();
         let said = if details.is_empty() {
             String::new()
@@ -358,7 +358,7 @@ impl Contract {
         let details = details.join(" ");
         Some(Diagnostics {
             repair_instruction: format!(
-                "{summary} {details} Next time write exactly this form: {}",
+                "{summary} {details} Next time, use exactly this form: {}",
                 self.shape
             ),
             details,

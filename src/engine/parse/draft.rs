@@ -149,7 +149,7 @@ impl Draft {
             (None, Some(answer)) if actions.is_empty() => Decision::final_answer(answer),
             (None, Some(_)) => {
                 let fix = "Give one of them: first act, and answer when the result is known.";
-                let summary = "There is an action and a final answer at once.";
+                let summary = "There are both an action and a final answer.";
                 return Err(Refusal::new(Trouble::InvalidActionSchema, summary, fix));
             }
         };

@@ -41,7 +41,7 @@ impl Parser for JsonText {
 {{"thought": "why", "action": {{"name": "tool", "args": {{"key": "value"}}}}}}
 To call several in order, give "actions": [..] instead of "action". When the task is done:
 {{"thought": "why", "final_answer": "the answer, as text"}}
-To do nothing this time: {{"mode": "wait", "thought": "why"}}
+To do nothing in this step: {{"mode": "wait", "thought": "why"}}
 
 {tools}"#
         )
@@ -152,7 +152,7 @@ fn draft(map: Map<String, Value>, cut: bool) -> Result<Draft, Refusal> {
                 let fix = "Give the answer as a string.";
                 return Err(Refusal::new(
                     Trouble::InvalidActionSchema,
-                    "The final answer is not a text.",
+                    "The final answer is not a string.",
                     fix,
                 )
                 .at(key));
@@ -169,7 +169,7 @@ fn draft(map: Map<String, Value>, cut: bool) -> Result<Draft, Refusal> {
             (Some(Word::Action), Value::Array(list)) if list.is_empty() => {}
             (Some(Word::Action), _) if !draft.actions.is_empty() => {
                 let fix = r#"Give one list "actions"."#;
-                let summary = "Actions stand under two keys, in no order.";
+                let summary = "Actions are under two keys, so their order is unknown.";
                 return Err(Refusal::new(Trouble::InvalidActionSchema, summary, fix).at(key));
             }
             (Some(Word::Action), Value::Array(list)) => {

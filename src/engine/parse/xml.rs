@@ -61,10 +61,10 @@ impl Parser for XmlText {
 <decision mode="act"><think>why</think>
 <action name="tool"><arg name="key">value</arg><arg name="other" type="json">1</arg></action>
 </decision>
-A value is text as it stands; numbers, true, false, null, lists and objects are JSON, with type="json". To call several
+A value is plain text; numbers, true, false, null, lists and objects are JSON, with type="json". To call several
 in order, write several action elements. When the task is done:
 <decision mode="final"><think>why</think><final_answer>the answer</final_answer></decision>
-To do nothing this time: <decision mode="wait"><think>why</think></decision>
+To do nothing in this step: <decision mode="wait"><think>why</think></decision>
 
 {tools}"#
         )
@@ -169,7 +169,7 @@ impl<'t> Scan<'t> {
                 let fix = "Give one decision element.";
                 return Err(Refusal::new(
                     Trouble::InvalidXml,
-                    "A decision stands inside a decision.",
+                    "A decision is nested inside a decision.",
                     fix,
                 ));
             }
@@ -247,7 +247,7 @@ impl<'t> Scan<'t> {
                     return Ok(args);
                 }
             };
-            let summary = format!("The action {} holds {wrong}.", snippet(name));
+            let summary = format!("The action {} contains {wrong}.", snippet(name));
             return Err(Refusal::new(Trouble::InvalidActionSchema, summary, FIX).at(path));
         }
     }

@@ -375,7 +375,7 @@ async fn what_is_too_large_for_a_line_is_cut_and_said_so() {
         .as_str()
         .unwrap();
     assert!(
-        error.len() < 17 << 10 && error.ends_with("[... cut from 350000 bytes]"),
+        error.len() < 17 << 10 && error.ends_with("[... truncated from 350000 bytes]"),
         "{}",
         error.len()
     );
@@ -389,7 +389,7 @@ async fn what_is_too_large_for_a_line_is_cut_and_said_so() {
         outputs[0]["output"]
             .as_str()
             .unwrap()
-            .contains("of 350000 bytes left out")
+            .contains("of 350000 bytes omitted")
     );
     let all: usize = outputs
         .iter()

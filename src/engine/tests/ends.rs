@@ -345,7 +345,8 @@ async fn what_is_wrong_before_the_first_step_is_a_verdict_too() {
         }
     }
     let (result, _) = recorded(Engine::builder(Short).max_steps(8), "?").await;
-    let detail = "state.max_steps 5 is below the budget of 8 steps; raise it, leave it out, or lower the budget";
+    let detail =
+        "state.max_steps 5 is below the budget of 8 steps; raise it, omit it, or lower the budget";
     assert_eq!(
         (ending(&result.verdict).0, &*result.verdict.reading.detail),
         ("task_validation_failed", detail)

@@ -173,7 +173,7 @@ async fn what_a_filter_left_is_no_answer() {
             .verdict
             .reading
             .detail
-            .ends_with("withheld the reply, or a part of it: content_filter"),
+            .ends_with("withheld all or part of the reply: content_filter"),
         "{:?}",
         result.verdict
     );
@@ -221,13 +221,13 @@ async fn a_reply_that_is_larger_than_any_is_not_taken() {
     );
     assert_eq!(
         disk.steps[0]["error"]["message"],
-        "the reply has 20971520 bytes, and at most 1048576 are taken"
+        "the reply has 20971520 bytes, more than the limit of 1048576"
     );
     assert!(
         disk.steps[0]["model_response"]["text"]
             .as_str()
             .unwrap()
-            .ends_with("[... cut from 20971520 bytes]")
+            .ends_with("[... truncated from 20971520 bytes]")
     );
 }
 

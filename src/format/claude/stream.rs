@@ -466,7 +466,7 @@ impl Stream {
             let total = number(line.cost).unwrap_or_default();
             if let Some(cost) = cost.filter(|cost| total - cost > LEAST_USD) {
                 let reason = format!(
-                    "the result's cost ({total} USD) covers the whole session, of which this run cost {cost} USD"
+                    "the result's cost ({total} USD) covers the whole session, but this run cost only {cost} USD"
                 );
                 draft.issue(IssueKind::Copied, reason);
             }

@@ -35,7 +35,7 @@ pub(super) static SESSION: Tool = Tool {
             ..Capabilities::NONE
         },
         file: "session file",
-        no_end_reason: "gptme records the end only when the model calls complete",
+        no_end_reason: "without a call of complete, gptme doesn't record the end",
         is_session: true,
         resume: "gptme --name",
         assemble: Some(assembled),

@@ -698,8 +698,8 @@ impl Run {
     pub(super) fn refresh(&self, limit: u64) -> News {
         #[cfg(test)]
         self.play_fault();
-        // No one would finish a document that is begun now, and it would keep its place among those
-        // that are read at a time.
+        // A document that is begun now would never be finished, and would block one of the slots
+        // for reading.
         if self.is_gone() {
             return News::default();
         }
@@ -710,7 +710,7 @@ impl Run {
         };
         // If the files were evicted, keep what was read from them.
         let Ok(_files) = self.hold() else {
-            // A document that is being read would keep its place among those that are read at a time.
+            // A document that is being read would block one of the slots for reading.
             if held.is_under_way() {
                 *held = Held::default();
             }

@@ -102,7 +102,7 @@ impl Http {
                 }
             });
             if let (Err(why), None) = (read.await, &answer) {
-                return Err(failed(format!("its answer broke off: {why}")));
+                return Err(failed(format!("its response was truncated: {why}")));
             }
         } else {
             let body = response.bytes().await.map_err(failed)?;

@@ -250,7 +250,7 @@ pub(super) struct Waiting<'a> {
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
         if let Some(id) = self.id.take() {
-            let reason = "the time limit of the call is over".to_owned();
+            let reason = "the call timed out".to_owned();
             let cancelled = CancelledNotificationParam::new(Some(id), Some(reason));
             // The first poll queues the notification, if the queue has room. `drop` can't wait for more. The task may have used
             // up its budget, so the poll must not depend on that.

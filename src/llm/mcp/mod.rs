@@ -284,7 +284,7 @@ impl Server {
             Ok(Err(lost)) => return Err(failed(&Lost::to_string(&lost))),
             Err(_) => {
                 let limit = part.start_timeout.0.as_secs_f64();
-                return Err(failed(&format!("no answer within {limit} s"))
+                return Err(failed(&format!("no response within {limit} s"))
                     .hint(format!("raise `start_timeout` under [mcp.{name}]")));
             }
         };
@@ -349,11 +349,11 @@ impl Server {
             let tools = answer
                 .get("tools")
                 .and_then(Value::as_array)
-                .ok_or_else(|| gone("tools/list gave no list"))?;
+                .ok_or_else(|| gone("tools/list returned no list"))?;
             for tool in tools {
                 specs.push(
                     Spec::read(tool)
-                        .ok_or_else(|| gone("tools/list gave a tool without a name"))?,
+                        .ok_or_else(|| gone("tools/list returned a tool without a name"))?,
                 );
             }
             if specs.len() > MAX_TOOLS {
@@ -367,7 +367,7 @@ impl Server {
                 return Ok(specs);
             }
         }
-        Err(gone("its list of tools does not end"))
+        Err(gone("its list of tools doesn't end"))
     }
 
     /// Fails if the server changed its list of tools and no longer offers this one, or if the new

@@ -16,7 +16,7 @@ pub(super) fn outcome(result: &Value) -> Result<Value, ToolError> {
         )));
     }
     let Some(content) = result.get("content").and_then(Value::as_array) else {
-        return Err(ToolError::new("the server gave no result"));
+        return Err(ToolError::new("the server returned no result"));
     };
     let parts: Vec<Value> = content.iter().map(part).collect();
     let texts: Option<Vec<&str>> = parts.iter().map(Value::as_str).collect();

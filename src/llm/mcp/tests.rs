@@ -150,7 +150,7 @@ async fn what_does_not_begin_as_a_server_is_told() {
         format!("{error}\n{}", error.hints().join("\n"))
     };
     let silent = "[mcp.x]\ncommand = [\"sleep\", \"1000\"]\nstart_timeout = 0.05\n";
-    assert!(told(silent).await.contains("no answer within 0.05 s"));
+    assert!(told(silent).await.contains("no response within 0.05 s"));
     let dead =
         told("[mcp.x]\ncommand = [\"sh\", \"-c\", \"echo sk-0123456789 is wrong >&2; exit 4\"]\n")
             .await;
@@ -563,7 +563,7 @@ async fn answers_that_deviate_from_the_protocol_are_understood_or_told() {
             "not now (error 5)",
             "\"yes\"",
             r#"[{"type":"new","x":1}]"#,
-            "the server gave no result"
+            "the server returned no result"
         ]
     );
 }

@@ -256,7 +256,7 @@ async fn a_judge_is_asked_until_it_gives_a_score() {
     assert!(
         seen[3].body["messages"]
             .to_string()
-            .contains("A reviewer is not content (score 0.2): too short")
+            .contains("A reviewer rejected this (score 0.2): too short")
     );
 }
 

@@ -1,4 +1,4 @@
-//! Reads what a headline of an end names. Headlines are board's own words, which the reader of each
+//! Parses the headline of an end. Headlines are board's own words, which the reader of each
 //! format writes in one of these forms. They never contain text of a trace.
 
 /// What a headline names.

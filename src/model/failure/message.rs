@@ -24,7 +24,7 @@ const MAX_READ: usize = 2_048;
 /// A folded message is truncated to this many bytes.
 pub(crate) const MAX_FOLDED: usize = 200;
 
-/// What a part of a message was folded to.
+/// The placeholder for a part of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Folded {
     /// A number.
@@ -781,7 +781,7 @@ impl Scan {
     }
 }
 
-/// Returns whether a list goes on after this.
+/// Returns whether a list continues after this.
 fn is_gap(gap: &str) -> bool {
     matches!(
         gap,

@@ -742,7 +742,7 @@ fn folded(result: &Outcome<'_>, is_program: bool) -> String {
     }
 }
 
-/// Returns the message of a call of which only an exit code is recorded.
+/// Returns the message of a call that records only an exit code.
 pub(crate) fn no_output(code: i64) -> String {
     format!("exit code {code}, no output")
 }

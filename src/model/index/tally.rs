@@ -244,7 +244,7 @@ impl std::fmt::Debug for Tools {
 pub struct ToolCalls {
     /// How many there are.
     pub calls: u32,
-    /// Those of which the trace records whether they failed.
+    /// The calls with a recorded outcome.
     pub judged: u32,
     /// Those that failed.
     pub failed: u32,

@@ -59,7 +59,7 @@ const STEMS: [&str; 16] = [
     "conftest",
 ];
 
-/// What a value is that was found by its shape.
+/// The kind of a value that was found by its shape.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
     /// The value of a key that names a secret.

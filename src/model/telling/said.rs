@@ -1,5 +1,5 @@
-//! Picks the line of any result that tells most: what came out of a command, a test run, a file, or
-//! a helper. Skips what the agent's program puts around a result.
+//! Picks the most informative line of a result: the output of a command, a test run, a file or a
+//! helper. Skips what the agent's program puts around a result.
 //!
 //! Must not know which tool printed the text.
 
@@ -32,7 +32,7 @@ fn line_in(text: &str) -> Cow<'_, str> {
         return line;
     }
     if body.trim().is_empty() && body.len() < text.len() {
-        // The head says whether the command still runs.
+        // The head shows whether the command is still running.
         let running = head(text).find(|line| line.starts_with("Process running "));
         return running.unwrap_or("no output").into();
     }
@@ -53,7 +53,7 @@ pub(crate) fn lines_of_file(text: &str) -> Option<usize> {
         all += 1;
         numbered += usize::from(is_numbered(line));
     }
-    // A note may stand above a numbered file.
+    // A note may precede a numbered file.
     let lines = if numbered > 1 { numbered } else { all };
     (lines > 1).then_some(lines)
 }
@@ -147,7 +147,7 @@ fn end_of(text: &str) -> &str {
 
 /// Returns the last line that counts the tests of a run.
 fn tests(text: &str) -> Option<Cow<'_, str>> {
-    // unittest says in a line of its own whether the tests passed.
+    // unittest has a separate line on whether the tests passed.
     let mut verdict = None;
     for line in end_of(text).lines().rev() {
         let line = without_colours(cut_at(line, MAX_LINE));

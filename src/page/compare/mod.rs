@@ -936,25 +936,34 @@ fn call(step: &StepHead) -> String {
     .0
 }
 
-/// Returns `5`, or `5 · 7` if the two steps of the row have different labels.
+/// Returns `5`, or `A 5 · B 7` if the two steps of the row have different labels.
 fn label(row: &Row, a: &RunView<'_>, b: &RunView<'_>) -> String {
     match (
         row.pair.a.map(|n| a.label(n)),
         row.pair.b.map(|n| b.label(n)),
     ) {
-        (Some(one), Some(other)) if one != other => format!("{one} · {other}"),
+        (Some(one), Some(other)) if one != other => format!("A\u{a0}{one} · B\u{a0}{other}"),
         (one, other) => one.or(other).unwrap_or_default(),
     }
 }
 
-/// Returns `5`, or the labels of all steps of the row if they differ: `5 · 7`.
+/// Returns `5`, or the labels of all steps of the row if they differ: `A 5 · C 7`.
 fn labels(row: &RowOfSeveral, runs: &[RunView<'_>]) -> String {
     let steps = runs.iter().zip(&row.steps);
-    let mut labels: Vec<String> = steps
-        .filter_map(|(view, n)| Some(view.label((*n)?)))
+    let labels: Vec<(usize, String)> = steps
+        .enumerate()
+        .filter_map(|(run, (view, n))| Some((run, view.label((*n)?))))
         .collect();
-    labels.dedup();
-    labels.join(" · ")
+    match labels.as_slice() {
+        [] => String::new(),
+        [(_, first), rest @ ..] if rest.iter().all(|(_, label)| label == first) => first.clone(),
+        _ => {
+            let named = labels
+                .iter()
+                .map(|(run, label)| format!("{}\u{a0}{label}", letter(*run)));
+            named.collect::<Vec<_>>().join(" · ")
+        }
+    }
 }
 
 /// Formats a setting as text, if it is recorded.

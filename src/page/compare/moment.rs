@@ -407,12 +407,21 @@ fn state(step: &Step<'_>) -> Result<Phrase, &'static str> {
         phrase = phrase
             .text(if at > 0 { "; " } else { "" })
             .code(row.key.clone())
-            .text(format!(" {}", row.change));
+            .text(after_key(row.change.as_str()));
     }
     Ok(match diff.rows.len().saturating_sub(MAX_KEYS) {
         0 => phrase,
         more => phrase.dim(format!(" and {}", format::counted(more, "more key"))),
     })
+}
+
+/// Words a change after its key: ` +1`, ` changed`, `: list, +1 item → 1`.
+fn after_key(change: &str) -> String {
+    match change.strip_prefix("number, ") {
+        Some(delta) => format!(" {delta}"),
+        None if matches!(change, "number" | "text") => " changed".to_owned(),
+        None => format!(": {change}"),
+    }
 }
 
 /// Describes what followed the step.

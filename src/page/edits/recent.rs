@@ -385,7 +385,7 @@ impl RecentEdits {
         let edits = (self.edits_left_out > 0).then(|| {
             let edits = counted(self.edits_left_out, "older edit");
             format!(
-                "Left out: {edits}. At most {} of a run are listed, fewer if their paths are long.",
+                "Skipped: {edits}. At most {} of a run are listed, fewer if their paths are long.",
                 number(MAX_OF_RUN)
             )
         });

@@ -523,7 +523,7 @@ fn write_transcript(
         if written > MAX_TRANSCRIPT {
             break;
         }
-        // The list of steps says why a step can't be shown.
+        // The list of steps explains why a step can't be shown.
         if let Some(step) = transcript.step(n) {
             written += write_html(out, &step, links, &mut picture)?;
         }
@@ -744,7 +744,7 @@ fn child_note(view: &RunView<'_>, export: &Export<'_>) -> Option<String> {
     }
 }
 
-/// Returns what a file in any format for readers states about itself.
+/// Returns the notes about the export itself, for all formats that people read.
 fn notes(view: &RunView<'_>, export: &Export<'_>) -> Vec<String> {
     let mut notes = vec![format!(
         "Exported by board {} on {} from {}.",
@@ -1095,7 +1095,7 @@ struct Links {
 
 impl Links {
     /// Returns the address within the file for one on the board. `None` if the file doesn't contain
-    /// what it leads to.
+    /// the target.
     fn within(&self, address: &str) -> Option<String> {
         let rest = match address.starts_with('#') {
             true => address,

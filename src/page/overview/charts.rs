@@ -53,7 +53,7 @@ pub(super) fn look(result: Option<RunResult>) -> Look {
 
 /// Returns the word for a result.
 pub(super) fn word(result: Option<RunResult>) -> &'static str {
-    result.map_or("not finished", RunResult::as_str)
+    result.map_or("not finished", RunResult::label)
 }
 
 /// All results in the order of the chart.
@@ -229,7 +229,7 @@ pub(super) struct SmallBars {
     pub(super) height: f64,
     base: String,
     marks: Vec<Mark>,
-    /// The number of the highest bar: its place, its anchor, and the words.
+    /// The number of the highest bar: its position, its anchor, and the text.
     peak: Option<(String, &'static str, String)>,
 }
 

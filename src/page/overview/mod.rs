@@ -70,7 +70,7 @@ pub(crate) async fn page(State(state): State<AppState>, params: Params) -> Answe
 }
 
 /// `GET /live/overview`: the totals and the chart of runs. The finding stays until the page is
-/// loaded again, so that nobody reads a sentence that moves.
+/// loaded again, so that the sentence doesn't change while somebody reads it.
 pub(crate) async fn part(State(state): State<AppState>, params: Params) -> Answer {
     blocking(move || {
         let revision = *state.library.revision().borrow();
@@ -902,7 +902,7 @@ impl View {
             .enumerate()
             .map(|(at, run)| charts::Mark {
                 href: href::run(&run.key),
-                title: if run.passed { "passed" } else { "not passed" }.to_owned(),
+                title: if run.passed { "solved" } else { "not solved" }.to_owned(),
                 class: if run.passed { "t-ok" } else { "t-no" },
                 fill: "",
                 x: charts::percent(at as f64 * width),
@@ -922,7 +922,7 @@ impl View {
             at_least_one: known(task.pass_at_3, percent),
             all: known(task.all_of_3, percent),
             strip: Strip {
-                label: format!("{} of {} runs passed", task.passed, task.runs),
+                label: format!("solved in {} of {} runs", task.passed, task.runs),
                 marks: marks.collect(),
             },
         }
@@ -1095,7 +1095,7 @@ impl View {
             ),
             // Some runs don't record which calls failed.
             Some((failed, known)) => format!(
-                "{calls_words}. {} failed of the {} whose result is recorded ({}).",
+                "{calls_words}. {} of {} recorded results failed ({}).",
                 count(failed),
                 count(known),
                 format::percent(failed, known)
@@ -1141,7 +1141,7 @@ impl View {
         match left_out {
             0 => String::new(),
             _ => format!(
-                "{} of {}",
+                "{} of {} shown",
                 count(rows as u64),
                 count((rows + left_out) as u64)
             ),

@@ -663,7 +663,7 @@ mod tests {
         let wide = text.replace("line", "ÉİLine");
         let folded = Fold::brief(links()).finding("lINE 500").text(&wide, "/a");
         assert!(folded.shown.contains("ÉİLine 500\n"), "{}", folded.shown);
-        // The beginning shows this one, no line this one, and nobody can search for the others.
+        // The beginning shows the first, no line has the second, and the others can't be searched for.
         let long = "line 500\n".repeat(200);
         for wanted in ["line 2", "none", "", &long] {
             let folded = Fold::brief(links()).finding(wanted).text(&text, "/a");

@@ -195,7 +195,7 @@ pub(crate) fn whatif_with(key: &str, rules: &[String], step: Option<usize>) -> S
         .iter()
         .map(|rule| format!("rule={}", encode(rule)))
         .collect();
-    // An empty parameter means "no rule". Without the parameter, nothing was asked yet.
+    // An empty parameter means "no rule". Without the parameter, there is no question yet.
     let query = if rules.is_empty() {
         "rule=".to_owned()
     } else {

@@ -115,7 +115,7 @@ pub(crate) fn turn_of(index: &Index, n: usize) -> Option<(usize, Range<usize>)> 
 }
 
 impl Check {
-    /// Describes what was found in at most about `max` bytes of a run.
+    /// Describes the matches in the first bytes of a run, about `max`.
     pub(crate) fn new(found: &RedactionPreview, max: u64) -> Self {
         let samples = found.samples.as_slice();
         let row = |(kind, count): (Kind, usize)| CheckRow {
@@ -149,7 +149,7 @@ impl Check {
                 if found.too_long > 0 {
                     let documents = format::counted(found.too_long, "document");
                     let limit = format::bytes(MAX_LINE_BYTES);
-                    total += &format!("; {documents} over {limit} left out");
+                    total += &format!("; {documents} over {limit} skipped");
                 }
                 total
             },
@@ -229,6 +229,6 @@ mod tests {
             ..preview
         };
         let total = Check::new(&preview, 1 << 20).total;
-        assert_eq!(total, "0 values; 1 document over 8.4 MB left out");
+        assert_eq!(total, "0 values; 1 document over 8.4 MB skipped");
     }
 }

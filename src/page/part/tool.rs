@@ -130,8 +130,8 @@ impl ToolLine {
     }
 }
 
-/// Compares two tasks, of which each may be truncated and then ends with an ellipsis. Returns how many
-/// bytes they share if they are the same.
+/// Compares two tasks. A truncated one ends with an ellipsis. Returns how many bytes they share if they
+/// are the same.
 fn same_task(one: &str, other: &str) -> Option<usize> {
     let parts = |text| match str::strip_suffix(text, "…") {
         Some(start) => (start.trim(), true),

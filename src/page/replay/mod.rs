@@ -312,27 +312,36 @@ impl<'a> Replay<'a> {
             .unwrap_or_default()
     }
 
-    /// Returns the position: `4 · event 3 of 13`.
+    /// Returns the position in the run: `step 4 · event 40 of 88`.
     fn pos(&self) -> String {
         let Some((part, event)) = self.part else {
             return String::new();
         };
         let short = self.open().map_or_else(
             || self.name(part.scene).to_lowercase(),
-            |n| self.view.label(n),
+            |n| format!("step {}", self.view.label(n)),
         );
-        if part.events == 0 {
-            short
-        } else {
-            format!("{short} · event {} of {}", event + 1, part.events)
+        let index = self.view.index;
+        let all = index.events().len();
+        match self.event() {
+            _ if part.events == 0 => short,
+            Some(at) if all == index.event_count() => {
+                format!("{short} · event {} of {all}", at + 1)
+            }
+            // After skipped events, the number in the file is unknown.
+            _ => format!("{short} · event {} of {} in it", event + 1, part.events),
         }
     }
 
-    /// Returns the event at the cursor: `event 3 of 13`.
+    /// Returns the event at the cursor: `event 3 of 13 in this step`.
     fn event_words(&self) -> String {
         match self.part {
             Some((part, event)) if part.events > 0 => {
-                format!("event {} of {}", event + 1, part.events)
+                let part_name = match self.open() {
+                    Some(_) => "step",
+                    None => "part",
+                };
+                format!("event {} of {} in this {part_name}", event + 1, part.events)
             }
             _ => "no events".to_owned(),
         }

@@ -659,7 +659,7 @@ impl Base<'_> {
             notes.push(
                 Phrase::from(words)
                     .link("the edits by step", to)
-                    .text(" say why."),
+                    .text(" explain why."),
             );
         }
         notes.extend(self.left_out(entry, net));

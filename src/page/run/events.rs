@@ -186,7 +186,7 @@ impl<'a> EventsTab<'a> {
         json.as_ref().map(digest).unwrap_or_default()
     }
 
-    /// Returns the event's error. For an unreadable event, says so.
+    /// Returns the event's error, or that the event is unreadable.
     fn note(&self, n: usize, event: &EventHead) -> &'a str {
         let index = self.view.index;
         let error = || index.groups().get(index.group_at(n)?)?.error.as_ref();

@@ -51,7 +51,7 @@ impl<'a> RunHead<'a> {
         }
     }
 
-    /// Returns how the run ended, in a few words. `None` if it may go on.
+    /// Returns how the run ended, in a few words. `None` if it may continue.
     fn end(&self) -> Option<String> {
         let run = self.view.summary;
         let is_over = !run.partial && run.life.liveness.is_over();
@@ -133,7 +133,7 @@ impl<'a> RunHead<'a> {
         if let Some(manifest) = manifest {
             let format = manifest.format.name;
             let tool = manifest.tool.as_deref().unwrap_or(format);
-            add("written by", tool, format);
+            add("tool", tool, format);
         }
         if let Some(model) = summary.models_words() {
             add("model", &model, &model);
@@ -663,7 +663,7 @@ impl Tabs<'_> {
         let has_state = !index.steps().is_empty()
             && (!summary.changed.is_empty()
                 || index.format().can.state == Can::Yes && !index.format().is_one_file());
-        // A tab without content would only say so.
+        // A tab without content is hidden.
         let has = |name: &str| match name {
             _ if name == self.current => true,
             "manifest" => !index.format().is_one_file(),

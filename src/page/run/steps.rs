@@ -11,7 +11,7 @@ use askama::filters::HtmlSafe;
 
 use crate::analysis::format;
 use crate::analysis::run_result::ShownStatus;
-use crate::analysis::timing::{longest, stretches, took};
+use crate::analysis::timing::{Stretch, longest, stretches, took};
 use crate::analysis::turns::{Turn, turn_steps};
 use crate::model::Fate;
 use crate::model::index::Group;
@@ -153,6 +153,12 @@ pub(crate) struct StepsTab<'a> {
 impl HtmlSafe for StepsTab<'_> {}
 
 impl<'a> StepsTab<'a> {
+    /// Returns whether any step has critics. Some formats only have scores of the whole run.
+    fn has_step_scores(&self) -> bool {
+        let steps = self.view.index.steps();
+        steps.iter().any(|step| !step.critics.is_empty())
+    }
+
     /// Shows the rows of a window next to step `n`.
     pub(crate) fn new(
         view: &'a RunView<'a>,
@@ -325,17 +331,18 @@ impl<'a> StepRows<'a> {
                         .map(|mark| (series(mark.name), mark.score)),
                 );
             }
-            if let Some(group) = row
-                .group()
-                .filter(|group| longest > 0 && took(group).is_some())
-            {
+            let timed = row.group().filter(|_| longest > 0);
+            if let Some((group, all)) = timed.and_then(|group| Some((group, took(group)?))) {
                 let phases = stretches(index, group);
-                self.marks.times(phases.iter().filter_map(|stretch| {
-                    Some((
-                        phase(index.name(stretch.phase)).0,
-                        stretch.micros? as f64 / longest as f64,
-                    ))
-                }));
+                let share = |micros: i64| micros as f64 / longest as f64;
+                let class = |stretch: &Stretch| phase(index.name(stretch.phase)).0;
+                // Formats with a single record per step only say when the next one began.
+                let known: i64 = phases.iter().filter_map(|stretch| stretch.micros).sum();
+                let rest = phases.last().map(|last| (class(last), share(all - known)));
+                let known = phases
+                    .iter()
+                    .filter_map(|stretch| Some((class(stretch), share(stretch.micros?))));
+                self.marks.times(known.chain(rest));
             }
             self.marks.next();
         }

@@ -84,7 +84,7 @@ pub(crate) struct Find {
 
 impl Find {
     /// Searches the run for a text. An empty text finds nothing. The search ends when `request` is
-    /// dropped, because then nobody reads the result.
+    /// dropped, because the result is then unused.
     pub(crate) fn new(run: &Run, view: &RunView<'_>, text: &str, request: &Weak<()>) -> Self {
         let mut find = Self {
             text: text.to_owned(),
@@ -125,7 +125,7 @@ impl Find {
         let words = match self.steps.len() {
             _ if self.text.is_empty() => return String::new(),
             0 if !self.note.is_empty() => return self.note.clone(),
-            0 => "no step".to_owned(),
+            0 => "no matches".to_owned(),
             MAX_FOUND.. => format!("more than {} steps", format::count(MAX_FOUND as u64 - 1)),
             steps => format::counted(steps, "step"),
         };

@@ -30,8 +30,8 @@ pub(crate) async fn runs(State(state): State<AppState>, params: Params) -> Answe
             .as_deref()
             .filter(|after| !is_cursor(after, context.sort))
         {
-            let detail = "The link to these runs is incomplete or of another sort order.";
-            let error = WebError::bad_request("Invalid list position", detail).named(after);
+            let detail = "The link is incomplete, or it belongs to another sort order.";
+            let error = WebError::bad_request("Can't continue the list at", detail).named(after);
             return Err(error.link("First page", href::runs(&context.query)));
         }
         html(&page(context, runs))

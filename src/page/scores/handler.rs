@@ -103,7 +103,7 @@ pub(crate) async fn pulse(
     run: Result<RunParam, WebError>,
     params: Params,
 ) -> Answer {
-    // The run vanished while its page was open. After a reload, the page says so.
+    // The run vanished while its page was open. A reload shows that.
     let Ok(RunParam(run)) = run else {
         return Ok(load_again());
     };

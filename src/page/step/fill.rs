@@ -743,8 +743,8 @@ fn raw_events(view: &RunView<'_>, n: usize, group: &Group) -> Vec<RawLine> {
     lines
 }
 
-/// Returns the value at a JSON pointer of a line. Long texts are returned in parts, of which this
-/// is number `part`. `None` if there is no such value.
+/// Returns the value at a JSON pointer of a line. Long texts are returned in parts; `part` is the
+/// number of the part. `None` if there is no such value.
 pub(crate) fn value_of(
     bytes: &[u8],
     pointer: &str,

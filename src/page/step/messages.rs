@@ -529,7 +529,7 @@ const QUEUED: &str = "queued_command";
 const USER_TEXT: &str = "user_text";
 
 /// Returns what the user wrote in a prompt record. The record may also be the text itself, or a list of
-/// messages, of which the user's count.
+/// messages. Only the user's count.
 fn prompted(record: &Json<'_>) -> Option<String> {
     match record {
         Json::String(words) => return Some(own_words(words).to_owned()),
@@ -928,8 +928,8 @@ fn content_of<'v, 'a>(message: &'v Json<'a>) -> Option<&'v Json<'a>> {
     CONTENT.iter().find_map(|key| message.get(key))
 }
 
-/// Joins the texts of a message's content with line breaks. The content is a text, or blocks, some
-/// of which have text.
+/// Joins the texts of a message's content with line breaks. The content is a text, or blocks with
+/// or without text.
 fn words_in(content: &Json<'_>) -> String {
     match content {
         Json::String(text) => text.to_string(),

@@ -90,7 +90,7 @@ pub(crate) struct StepView {
     pub replay: String,
     /// Opens the file and line that the step's error names in the editor.
     pub editor: Option<Link>,
-    /// A note about how the reader got here. Empty if there is none.
+    /// A note about how the reader got here, or an empty string.
     pub note: Line,
     /// The reason if the line can't be read as a step.
     pub unreadable: Option<Phrase>,
@@ -122,7 +122,7 @@ pub(crate) struct StepView {
     /// The number of fields not shown.
     pub more_rest: Line,
     pub prompt: Option<Prompt>,
-    /// Links to what was sent to the model and what came back, if recorded as such.
+    /// Links to the prompt and the reply, if they are recorded as such.
     pub exchange: Vec<Link>,
     pub events: StepEvents,
     /// The step's line as recorded.

@@ -17,8 +17,8 @@ const SHOWN: usize = 2;
 pub(super) struct Table<'a> {
     /// A description for screen readers.
     pub(super) caption: String,
-    /// The heading of the rows: the varied rule's name, or `rule`.
-    pub(super) what: &'static str,
+    /// The heading of the rows: the varied rule's name, or `Rule`.
+    pub(super) what: String,
     /// The measures summed up.
     pub(super) measures: Vec<Measure>,
     pub(super) rows: Vec<Row<'a>>,
@@ -184,7 +184,7 @@ impl<'a> Table<'a> {
                 sweep_rule.name(),
                 format::counted(sweep.runs as usize, "run")
             ),
-            what: sweep_rule.name(),
+            what: sweep_rule.label(),
             measures: Measure::ALL
                 .into_iter()
                 .filter(|measure| first.sum(*measure).runs > 0)
@@ -205,7 +205,7 @@ impl<'a> Table<'a> {
                 "Each rule over {}",
                 format::counted(sweep.runs as usize, "run")
             ),
-            what: "rule",
+            what: "Rule".to_owned(),
             measures: vec![sweep.measure_of(first)],
             rows: rows
                 .map(|(place, (name, effect))| Row::new(format!("rule-{place}"), name, effect))

@@ -71,8 +71,8 @@ impl RulesAnswer<'_> {
 
     /// Returns the heading of the cell column.
     fn span(&self) -> String {
-        let span = |(first, last)| format!("steps {}–{}", self.label(first), self.label(last));
-        self.report.steps.map_or_else(|| "steps".to_owned(), span)
+        let span = |(first, last)| format!("Steps {}–{}", self.label(first), self.label(last));
+        self.report.steps.map_or_else(|| "Steps".to_owned(), span)
     }
 
     fn label(&self, step: u64) -> String {
@@ -152,6 +152,10 @@ impl RulesAnswer<'_> {
 
     pub(super) fn why(&self, effect: &RuleEffect) -> String {
         let reason = effect.result.reason(self.view.index);
+        if reason == effect.result.found.words() {
+            // Another column says it.
+            return String::new();
+        }
         let reason = match &effect.rule {
             EndCause::Ending(code) => format!("recorded as \"{code}\": {reason}"),
             _ => reason,
@@ -185,7 +189,7 @@ impl RulesAnswer<'_> {
         add(
             !report.recorded.live && !any(|answer| answer.ended),
             format!(
-                "No recorded rule ended the run: {}.",
+                "No recorded rule ended the run. Its verdict: {}.",
                 one_line(&self.view.summary.verdict.sentence, WHY_CHARS).0
             ),
         );
@@ -241,6 +245,14 @@ pub(super) fn against(result: &RuleResult) -> Sign {
     }
 }
 
+/// Returns the name by which a rule is written in `--rule`, if it can be.
+pub(super) fn written(rule: &EndCause) -> Option<&'static str> {
+    match rule {
+        EndCause::Spec(spec) => Some(spec.name()),
+        EndCause::Budget(..) | EndCause::InCode(_) | EndCause::Ending(_) => None,
+    }
+}
+
 /// Returns a rule's name and its limit.
 pub(super) fn words(rule: &EndCause) -> (String, String) {
     let (name, limit) = match rule {
@@ -248,10 +260,7 @@ pub(super) fn words(rule: &EndCause) -> (String, String) {
             let (name, limit) = of_spec(spec);
             return (name, one_line(&limit, LIMIT_CHARS).0);
         }
-        EndCause::Budget(row, limit) if row.rule.counts != Counts::Time => {
-            (row.label, count(*limit))
-        }
-        EndCause::Budget(row, limit) => (row.label, format::millis(*limit as f64)),
+        EndCause::Budget(row, limit) => (row.label, EndCause::limit_words(row, *limit)),
         EndCause::InCode(id) => ("Custom rule", one_line(id, LIMIT_CHARS).0),
         // The column of reasons quotes the recorded word.
         EndCause::Ending(_) => ("Recorded end", MISSING.to_owned()),

@@ -250,8 +250,8 @@ fn rows_of_our_own_run_stand_by_step_with_the_recorded_ones() {
             "Token limit|1|step 0|earlier|4|5,302|none||396 tokens, limit 1",
             "Step limit|3|step 2|earlier|2|3,351|none||3 steps, limit 3",
             "Token limit|4,000|step 4|same|0|0|–|ended the run|5,698 tokens, limit 4,000",
-            "Token limit|9,000|–|not reached|–|–|–||not reached",
-            "Step limit|20|–|not reached|–|–|–|as recorded|not reached",
+            "Token limit|9,000|–|not reached|–|–|–||",
+            "Step limit|20|–|not reached|–|–|–|as recorded|",
             "Low score|nobody < 0.5|–|unknown|–|–|unknown||unknown from step 0: a score from the critic nobody isn't recorded",
             "Round limit|0|–|off|–|–|–||disabled (0)",
         ]
@@ -321,7 +321,7 @@ fn what_to_keep_in_mind_is_said() {
     assert_eq!(notes("sample_runs/fix_bug"), [past]);
     let killed = notes("tests/corpus/q060/q060_sigkill");
     assert!(
-        killed[0].starts_with("No recorded rule ended the run: Died in step 4"),
+        killed[0].starts_with("No recorded rule ended the run. Its verdict: Died in step 4"),
         "{killed:?}"
     );
     assert_eq!(killed[1], past);

@@ -35,7 +35,7 @@ pub(crate) struct Address {
 /// most one more second, so the process ends within two.
 const GRACE: Duration = Duration::from_millis(800);
 
-/// Limits the pages and downloads built at a time, each of which may hold some lines. Others wait
+/// Limits the pages and downloads built at a time, since each may hold some lines. Others wait
 /// for a free thread.
 const MAX_THREADS: usize = MAX_DOWNLOADS + 16;
 
@@ -93,7 +93,7 @@ pub(crate) fn serve(
             texts,
             streams: Arc::new(Semaphore::new(limits.streams as usize)),
             views,
-            // An address would open the editor of whoever reads the page.
+            // The address opens an editor on the machine of the browser, not of board.
             editor: editor.filter(|_| is_private).map(Arc::new),
             ..state
         };

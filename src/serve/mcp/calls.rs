@@ -163,7 +163,7 @@ pub(super) struct FailuresOf {
     /// Counts only the runs that match this query. Same syntax as in list_runs
     #[serde(default)]
     query: String,
-    /// The most failures to return, those that ended most runs first. Default: 20
+    /// Maximum number of failures, those that ended most runs first. Default: 20
     #[serde(default, deserialize_with = "whole_number")]
     limit: Option<usize>,
 }

@@ -96,9 +96,9 @@ const TOOLS: [Tool; 11] = [
     Tool {
         name: "overview",
         title: "Sum up many runs",
-        description: "Sums up many runs. `answer` is the finding: a repeated task that began to pass less or more often, else a \
-            new failure that ended several runs, else a large change of the cost, else the totals. Includes totals against the \
-            period before, runs by day and result, the newest failures, and sums by model, task, hour, stop reason, tool and project.",
+        description: "Sums up many runs. `answer` is the finding: a repeated task that runs now solve less or more often, \
+            otherwise a new failure that ended several runs, otherwise a large change in cost, otherwise the totals. Includes \
+            totals against the period before, runs by day and result, the newest failures, and sums by model, task, hour, stop reason, tool and project.",
         schema: schema::<calls::OverviewOf>,
         ask: |session, arguments| {
             Box::pin(async move { calls::overview(session, read(arguments)?).await })
@@ -118,7 +118,7 @@ const TOOLS: [Tool; 11] = [
     Tool {
         name: "experiment",
         title: "Compare two sets of runs",
-        description: "Tells whether one set of runs solves more tasks than another, and at what cost. Runs of the same task are \
+        description: "Shows whether one set of runs solves more tasks than another, and at what cost. Runs of the same task are \
             paired. `verdict` is the answer in a sentence; `measures` has each difference with its 95% interval and corrected \
             p-value; `task_rows` lists the tasks that only one side solved first.",
         schema: schema::<calls::ExperimentOf>,

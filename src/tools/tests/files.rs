@@ -149,7 +149,7 @@ async fn a_stale_edit_changes_nothing() {
     let stale = call(&replace, edit("b")).await.unwrap_err();
     assert_eq!(
         stale.message,
-        "f: line 2 is \"changed\\n\", not what was expected; the file was not changed"
+        "f: line 2 is \"changed\\n\", not the expected text; the file was not changed"
     );
     assert_eq!(place.text("f"), "a\nchanged\n");
     call(&replace, edit("changed")).await.unwrap();
@@ -193,11 +193,7 @@ async fn no_path_leads_out() {
         let read = call(&ReadFile::new(workspace(), 1000), json!({"path": way}))
             .await
             .unwrap_err();
-        assert!(
-            read.message.contains("of the workspace"),
-            "{}",
-            read.message
-        );
+        assert!(read.message.contains("the workspace"), "{}", read.message);
         let edit = json!({"path": way, "start_line": 1, "end_line": 1, "text": "x"});
         assert!(
             call(&ReplaceLines::new(workspace()), edit).await.is_err(),
@@ -215,7 +211,7 @@ async fn no_path_leads_out() {
         )
         .await;
         assert!(
-            written.unwrap_err().message.contains("of the workspace"),
+            written.unwrap_err().message.contains("the workspace"),
             "{way}"
         );
         assert_eq!(
@@ -279,7 +275,7 @@ async fn no_tool_writes_where_the_run_is_recorded() {
             .unwrap_err();
         assert_eq!(
             wrong.message,
-            format!("{way}: runs are recorded there, and no tool writes into records")
+            format!("{way}: runs are recorded there, so tools can't write to it")
         );
     }
     let args =

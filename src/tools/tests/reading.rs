@@ -104,7 +104,7 @@ async fn a_long_answer_is_cut_between_lines_and_says_how_to_go_on() {
     );
     assert_eq!(
         first.note.unwrap(),
-        "lines 11 to 100 are left out (810 bytes); ask again with start_line 11"
+        "lines 11 to 100 are omitted (810 bytes); continue with start_line 11"
     );
     let next = call(
         &read,
@@ -119,7 +119,7 @@ async fn a_long_answer_is_cut_between_lines_and_says_how_to_go_on() {
     );
     assert_eq!(
         next.note.unwrap(),
-        "lines 21 to 25 are left out (45 bytes); ask again with start_line 21"
+        "lines 21 to 25 are omitted (45 bytes); continue with start_line 21"
     );
 }
 
@@ -132,7 +132,7 @@ async fn a_line_beyond_the_limit_is_named() {
     assert_eq!((cut.text.as_str(), cut.truncated_bytes), ("", 507));
     assert_eq!(
         cut.note.unwrap(),
-        "line 1 alone is longer than the limit of 100 bytes; cut it with a command"
+        "line 1 alone is longer than the limit of 100 bytes; read parts of it with a command"
     );
 }
 
@@ -145,7 +145,7 @@ async fn what_is_no_text_is_said_to_be_none() {
     let binary = call(&read, json!({"path": "logo.png"})).await.unwrap_err();
     assert_eq!(
         binary.message,
-        "logo.png: a binary file of 16 bytes, no text"
+        "logo.png: a binary file of 16 bytes, not text"
     );
     assert_eq!(
         call(&read, json!({"path": "latin1.txt"}))

@@ -134,7 +134,7 @@ async fn long_output_keeps_its_head_and_its_tail() {
     assert_eq!(ran.truncated_bytes, 23_893 - 100);
     let (head, tail) = ran
         .stdout
-        .split_once("\n[... 23793 bytes left out ...]\n")
+        .split_once("\n[... 23793 bytes omitted ...]\n")
         .unwrap();
     assert!(
         head.starts_with("1\n2\n") && tail.ends_with("4999\n5000\n"),
@@ -157,7 +157,7 @@ async fn the_cut_goes_around_characters() {
     )
     .await
     .unwrap();
-    assert_eq!(ran.stdout, "€€€\n[... 12 bytes left out ...]\n€€€");
+    assert_eq!(ran.stdout, "€€€\n[... 12 bytes omitted ...]\n€€€");
     assert_eq!(ran.truncated_bytes, 12);
 }
 

@@ -385,7 +385,7 @@ impl RootScanner {
         }
     }
 
-    /// Lists the runs of large files on the threads of `lister` from now on, so that scans don't
+    /// Lists the runs of large files on the threads of `lister`, so that scans don't
     /// wait for it. Until a file has been listed, its runs aren't found, and the file counts as
     /// skipped.
     pub fn look_aside_with(&mut self, lister: &Arc<Lister>) {

@@ -148,7 +148,7 @@ impl LineFile {
         }
         match self.sum_there() {
             Ok(sum) if sum == self.sum => None,
-            Ok(_) => Some(format!("{name} holds other lines than were written")),
+            Ok(_) => Some(format!("{name} contains different lines than were written")),
             Err(error) => Some(format!("{name} can't be read again: {error}")),
         }
     }

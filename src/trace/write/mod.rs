@@ -173,7 +173,7 @@ impl RunWriter {
         ))
     }
 
-    /// Takes over a run's directory to continue the run, and holds it from now on. Nothing else is
+    /// Takes over a run's directory to continue the run, and keeps it locked. Nothing else is
     /// modified before [`begin`](Self::begin). `is_alive` returns whether the process that wrote
     /// the run still exists, and is called if the file system doesn't support locks.
     ///

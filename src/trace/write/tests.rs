@@ -101,7 +101,7 @@ fn what_somebody_else_did_to_the_files_is_told_at_the_end() {
     };
     assert_eq!(
         found(&other),
-        "steps.jsonl holds other lines than were written"
+        "steps.jsonl contains different lines than were written"
     );
     #[cfg(unix)]
     {

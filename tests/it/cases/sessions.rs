@@ -75,7 +75,7 @@ fn a_goal_turn_without_steps_does_not_replace_the_answer() {
 fn what_if_loses_the_answer_before_a_goal_turn_without_steps() {
     assert_says(
         &board(&["whatif", GOAL, "--rule", "max_steps=2"]),
-        &["Its answer would have been lost"],
+        &["The answer would have been lost"],
     );
 }
 

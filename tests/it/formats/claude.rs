@@ -75,7 +75,7 @@ fn limits_children_and_what_was_cut_are_told() {
     let limited = read(&session(2));
     assert_eq!(
         limited.row.verdict.sentence,
-        "Turn limit reached after step 1: 2 turns, limit 2"
+        "Turn limit reached after step 1: 2 of 2 turns"
     );
     assert_eq!(limited.row.verdict.certainty.as_str(), "recorded");
     let manifest = limited.index.manifest().get().expect("a manifest");

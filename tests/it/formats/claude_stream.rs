@@ -240,7 +240,7 @@ fn a_limit_is_told_with_its_number() {
     assert!(
         verdict
             .sentence
-            .starts_with("Turn limit reached after step 0: 1 turn"),
+            .starts_with("Turn limit reached after step 0: 1 of 1 turn"),
         "{}",
         verdict.sentence
     );

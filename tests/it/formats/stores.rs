@@ -217,7 +217,7 @@ fn a_session_of_hermes_records_its_tokens_as_a_whole() {
             limited.row.verdict.certainty.as_str()
         ),
         (
-            "Step limit reached after step 1: 1 iteration, limit 1",
+            "Step limit reached after step 1: 1 of 1 iteration",
             "recorded"
         )
     );

@@ -310,7 +310,7 @@ fn the_search_for_parts_inside_an_old_text_is_bounded() {
         .collect();
     events.push(replace(50, &"x".repeat(50_000), "y"));
     let net = replayed(&events, Vec::new(), &mut 1_000_000);
-    let why = "one request doesn't replay so many edits".to_owned();
+    let why = "there are too many edits to replay in one request".to_owned();
     assert_eq!(net.apart, [(50, why)]);
     assert_eq!(net.hunks.len(), 50);
 }
@@ -592,7 +592,7 @@ fn last_takes(least: usize, events: &[Event]) -> (Net, Net) {
     let whole = net_of(events);
     assert!(whole.apart.is_empty(), "{:?}", whole.apart);
     let net = replayed(events, Vec::new(), &mut (MAX_WORK - left + least));
-    let why = "one request doesn't replay so many edits";
+    let why = "there are too many edits to replay in one request";
     assert_eq!(net.apart, [(last.edit, why.to_owned())]);
     (whole, net)
 }

@@ -1,7 +1,7 @@
 //! Lists the rules that could have ended a run and how close each came: one row for every rule in
 //! the records.
 //!
-//! A rule that isn't recorded gets a row that says so, if a reader would miss it. Nothing is
+//! A rule that isn't recorded gets a row that states this, if a reader would expect it. Nothing is
 //! guessed.
 
 use crate::analysis::format;

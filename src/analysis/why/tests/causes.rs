@@ -63,13 +63,13 @@ fn a_criterion_is_not_told_as_the_budget_of_the_same_word() {
         (
             "budget_time",
             "elapsed=0.566s >= max_runtime_seconds=0.400s",
-            "Time limit reached after step 3: 566 ms, limit 400 ms",
+            "Time limit reached after step 3: 566 ms of 400 ms",
             "Time limit",
         ),
         (
             "budget_tokens",
             "total_tokens=90 >= max_tokens=80",
-            "Token limit reached after step 3: 90 tokens, limit 80",
+            "Token limit reached after step 3: 90 of 80 tokens",
             "Token limit",
         ),
         (
@@ -154,10 +154,7 @@ fn a_budget_is_named_where_its_end_event_or_its_numbers_show_it() {
         )
     };
     let (summary, why) = by_budget(false, "budget_steps", &manifest("4")).explained();
-    assert_eq!(
-        summary.verdict.sentence,
-        "Step limit reached: 4 steps, limit 4"
-    );
+    assert_eq!(summary.verdict.sentence, "Step limit reached: 4 of 4 steps");
     assert_eq!(named(&why, Standing::Fired), ["Step limit"]);
     // No file states the limit. A budget's END event shows that the run ended at it.
     let (summary, why) = by_budget(false, "budget_steps", &manifest("null")).explained();
@@ -184,7 +181,7 @@ fn a_budget_is_named_where_its_end_event_or_its_numbers_show_it() {
     assert_eq!(
         alone("4"),
         (
-            "Step limit reached: 4 steps, limit 4".to_owned(),
+            "Step limit reached: 4 of 4 steps".to_owned(),
             Some(4),
             vec!["Step limit".to_owned()]
         )

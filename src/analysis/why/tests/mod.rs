@@ -449,7 +449,7 @@ fn a_failed_command_passed_later_only_if_the_same_command_succeeded() {
     assert_eq!(words(&[("a", 0), ("b", 0)]), None);
     assert_eq!(
         told(&[("a", 1), ("a -v", 0)]),
-        "1 command failed and never passed later"
+        "1 command failed and never passed"
     );
     assert_eq!(
         told(&[("make  x", 1), ("make x ", 0)]),
@@ -458,7 +458,7 @@ fn a_failed_command_passed_later_only_if_the_same_command_succeeded() {
     // It passed before it failed.
     assert_eq!(
         told(&[("a", 1), ("a", 0), ("a", 1)]),
-        "1 command failed and never passed later"
+        "1 command failed and never passed"
     );
     let two = [("a", 1), ("b", 1), ("c", 1), ("a", 1)];
     assert_eq!(told(&two), "3 different commands failed, none passed later");

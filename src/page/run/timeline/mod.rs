@@ -309,5 +309,5 @@ fn tool_note(view: &RunView<'_>, lanes: &Lanes) -> String {
     } else {
         "Tool time runs from the call to its result, so it includes any permission prompts."
     };
-    format!("{permissions} Model time runs from the record before a reply to the reply.{recorded}")
+    format!("{permissions} Model time runs from the previous record to the reply.{recorded}")
 }

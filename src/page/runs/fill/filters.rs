@@ -10,7 +10,7 @@ use crate::analysis::columns::{
 use crate::analysis::format;
 use crate::analysis::query::{Clock, Query, Sort, Term, Test};
 use crate::analysis::run_result::ShownStatus;
-use crate::analysis::select::{GROUPINGS, Grouping};
+use crate::analysis::select::{GROUPINGS, Grouping, no_such_status};
 use crate::page::part::chart::{Segment, Share, stack};
 use crate::page::part::href;
 use crate::page::runs::fill::list::{List, ListContext};
@@ -405,6 +405,11 @@ impl List<'_> {
             })
             .collect();
         (!words.is_empty()).then(|| href::search(&words.join(" "), ""))
+    }
+
+    /// Explains a filter by a status that doesn't exist.
+    pub(crate) fn no_such_status(&self) -> Option<String> {
+        no_such_status(&self.query)
     }
 
     /// If nothing matches: returns the terms that could be dropped, how many runs would then match,
