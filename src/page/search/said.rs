@@ -36,6 +36,7 @@ pub(crate) fn texts(
         now: 0,
         stale: None,
         related_runs: &Vec::new,
+        has_files: &|| false,
         zone: &TimeZone::UTC,
         editor: None,
     };
