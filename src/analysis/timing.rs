@@ -118,8 +118,8 @@ impl Begins {
             step.is_some_and(|step| step.tools().any(|tool| starts_runs(index.name(tool))))
         };
         if !delegates(*n) && replied(index, *n).is_some_and(|replied| at < replied) {
-            let earlier = self.steps.get(..place)?.iter().rev().take(BACKGROUND);
-            if let Some((_, earlier)) = earlier.into_iter().find(|(_, n)| delegates(*n)) {
+            let mut earlier = self.steps.get(..place)?.iter().rev().take(BACKGROUND);
+            if let Some((_, earlier)) = earlier.find(|(_, n)| delegates(*n)) {
                 return Some(*earlier);
             }
         }

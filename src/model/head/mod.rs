@@ -425,11 +425,8 @@ impl StepHead {
     }
 
     fn absorb_edits(&mut self, step: &Step<'_>, names: &mut Names) {
-        let changes = step.changes.into_iter().flat_map(|changes| changes.iter());
-        if changes
-            .into_iter()
-            .any(|change| change.key.starts_with("files."))
-        {
+        let mut changes = step.changes.into_iter().flat_map(|changes| changes.iter());
+        if changes.any(|change| change.key.starts_with("files.")) {
             return;
         }
         let room = MAX_EDITED.saturating_sub(self.edited.len());

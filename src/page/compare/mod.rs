@@ -40,11 +40,12 @@ use crate::page::scores::overlay::{Axis, BAND, MAX_LINES, Overlay, Source, lette
 use crate::page::scores::plot::VisibleRange;
 use crate::page::shell::{NavItem, Pulse, Shell, Status, now};
 
-/// Limits the elements of the aligned steps, of those before the first difference, which are folded,
-/// and of the settings shown at once.
-const ROW_ELEMENTS: usize = 500;
-const BEFORE_ELEMENTS: usize = 140;
-const SETTING_ELEMENTS: usize = 160;
+/// Limits the elements of the aligned steps of two runs, and of several, which take more room
+/// elsewhere. Limits those before the first difference, which are folded, and those of the settings.
+const ROW_ELEMENTS: usize = 480;
+const ROW_ELEMENTS_OF_SEVERAL: usize = 360;
+const BEFORE_ELEMENTS: usize = 120;
+const SETTING_ELEMENTS: usize = 120;
 /// Limits the characters of a call in a row, a task or answer in the summary, and the value of a
 /// setting.
 const MAX_CALL: usize = 200;
@@ -601,7 +602,7 @@ impl Several<'_> {
     /// Returns the rows of the window and the row after it.
     fn window(&self) -> (Vec<Shown<'_>>, usize) {
         let mut shown = Vec::new();
-        let (mut at, mut left) = (self.from.min(self.total()), ROW_ELEMENTS);
+        let (mut at, mut left) = (self.from.min(self.total()), ROW_ELEMENTS_OF_SEVERAL);
         while let Some(row) = self.comparison.rows.get(at) {
             let rest = self.comparison.rows.get(at..).unwrap_or_default();
             let equal = rest.iter().take_while(|row| self.is_hidden(row)).count();
@@ -653,7 +654,9 @@ impl Several<'_> {
                 true => 0,
                 false => self.elements(row),
             });
-            let before = self.from.saturating_sub(fitting(elements, ROW_ELEMENTS));
+            let before = self
+                .from
+                .saturating_sub(fitting(elements, ROW_ELEMENTS_OF_SEVERAL));
             pages.push(Link::new("Earlier rows", self.address(before, self.all)));
         }
         let next = self.window().1;
@@ -1397,8 +1400,16 @@ mod tests {
             } else {
                 format!("run_{letter}")
             };
-            let status = if n % 3 == 0 { "error" } else { "success" };
-            let action = if n % 20 == 0 { "retry" } else { "continue" };
+            let status = if n.is_multiple_of(3) {
+                "error"
+            } else {
+                "success"
+            };
+            let action = if n.is_multiple_of(20) {
+                "retry"
+            } else {
+                "continue"
+            };
             let words: String = (0..200)
                 .map(|word| format!("w{} ", word * (1 + letter)))
                 .collect();

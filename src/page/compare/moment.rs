@@ -22,7 +22,7 @@ use crate::page::scores::overlay::letter;
 const MAX_TEXT: usize = 4_000;
 /// Limits the pieces in which the texts of all sides are marked. Texts with more have little in
 /// common.
-const MAX_MARKS: usize = 120;
+const MAX_MARKS: usize = 60;
 /// How many unchanged characters to keep around a difference.
 const AROUND: usize = 160;
 /// Limits the changed keys listed.

@@ -27,7 +27,7 @@ const FRAME: Frame = Frame {
     range: (0.0, 1.0),
 };
 /// Clickable points on all lines, approximately at most.
-const MAX_LINKS: usize = 100;
+const MAX_LINKS: usize = 72;
 /// If there are more runs, they are drawn as a band.
 pub(crate) const MAX_LINES: usize = 6;
 /// Columns of a band, at most.

@@ -732,8 +732,8 @@ fn a_table_of_two_hundred_sessions_stays_small() {
         run.tokens = Some(28_200);
         run.cost_usd = Some(0.05);
         // Few runs have a target, and some are stored twice.
-        run.target = (n % 40 == 0).then(|| "42".into());
-        if n % 16 == 0 {
+        run.target = n.is_multiple_of(40).then(|| "42".into());
+        if n.is_multiple_of(16) {
             run.relation.duplicate_of = Some(RunKey::new("agents/otel.jsonl/aee5b8834f4b"));
         }
         run.verdict.certainty = crate::model::Certainty::Inferred;
