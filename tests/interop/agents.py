@@ -3,8 +3,9 @@
     python agents.py BOARD DIRECTORY TOOLS AGENT ...
 
 Installs the agents below TOOLS, at the versions in the table. Each one writes below DIRECTORY while the board BOARD serves it.
-The service holds its replies until the board shows the result of the previous one, so no test waits for a fixed time. Prints
-one line per agent and exits with 1 if anything is wrong. An agent that can't be installed is skipped with a message.
+The service holds its replies until the board shows the result of the previous one, so no test waits for a fixed time. Each one is
+also interrupted and killed during a command, and refused by the service. Prints one line per agent and exits with 1 if anything is
+wrong. An agent that can't be installed is skipped with a message.
 """
 
 import hashlib
@@ -369,8 +370,10 @@ def stopped(board, root, name, tool, node, how):
             # Some agents are two processes.
             os.killpg(tool.pid, signal.SIGKILL)
 
-    is_refused = how == "401"
-    agent(board, root, place, command, [{"status": 401}] if is_refused else [first, second], env, (lambda _: None) if is_refused else stop)
+    if how == "401":
+        agent(board, root, place, command, [{"status": 401}], env)
+    else:
+        agent(board, root, place, command, [first, second], env, stop)
     for left in running(sleep):
         os.kill(left, signal.SIGKILL)
     if not row.is_live:
