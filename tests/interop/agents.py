@@ -363,7 +363,9 @@ def stopped(board, root, name, tool, node, how):
             if tool.poll() is not None or time.monotonic() > end:
                 raise Wrong(f"{place}: the agent didn't run its second command")
         if row.is_live:
-            board.until(place, "the first reply", lambda run: run["format"] == row.format and run["steps"] >= 1)
+            # Some agents write a reply only after its calls have run.
+            written = row.killed[1]
+            board.until(place, f"{written} replies", lambda run: run["format"] == row.format and run["steps"] == written)
         if how == "SIGINT":
             tool.send_signal(signal.SIGINT)
         else:
@@ -383,7 +385,7 @@ def stopped(board, root, name, tool, node, how):
         return run["format"] == row.format and (run["outcome"], run["steps"]) == (outcome, kept)
 
     ended = board.until(place, f"the state after {how}", has_ended)
-    expect(ended, issues=row.shown.get("issues", 0), errors=0 if outcome == "running" else ended["errors"])
+    expect(ended, issues=row.shown.get("issues", 0))
 
 
 def follow(board, program, root, name, tool, node):
