@@ -1129,12 +1129,16 @@ fn jitter(n: usize) -> f64 {
     (n * 61 % 101) as f64 / 10.0
 }
 
-/// Returns the end of the axis on which the intervals of these measures fit.
+/// Returns the end of the axis on which the intervals of these measures fit. A single interval that is
+/// far wider than all differences ends at the border, or the others would be points.
 fn scale(measures: &[&Measure]) -> Option<f64> {
+    let largest = |values: &mut dyn Iterator<Item = f64>| values.map(f64::abs).fold(0.0, f64::max);
     let ends = measures
         .iter()
         .flat_map(|measure| [measure.low, measure.high]);
-    let most = ends.flatten().map(f64::abs).fold(0.0, f64::max);
+    let differences = measures.iter().filter_map(|measure| measure.difference);
+    let widest = (4.0 * largest(&mut differences.into_iter())).max(1.0);
+    let most = largest(&mut ends.flatten()).min(widest);
     (most > 0.0 && most.is_finite()).then(|| nice(most))
 }
 
