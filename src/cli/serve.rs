@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use super::config::{Config, Settings, followed_tags};
 use super::sessions;
-use super::stores::{Stores, seconds};
+use super::stores::{Stores, seconds, size};
 use super::warning::warn;
 use crate::error::{Error, Kind, Result};
 use crate::live::{Elsewhere, Library, Options, build};
@@ -53,8 +53,8 @@ pub(super) struct Args {
     /// Don't index what was said and done; searches then read all files
     #[arg(long)]
     no_search_index: bool,
-    /// The largest size of the search index in the cache directory; the oldest runs make room
-    #[arg(long, value_name = "MIB", default_value_t = 4096)]
+    /// Keep the search index below this size, such as 500MB; the oldest runs make room
+    #[arg(long, value_name = "SIZE", default_value = "4GB", value_parser = size)]
     search_cache: u64,
     /// Read and search runs on at most this many threads [default: one for each core]
     #[arg(long, value_name = "N")]
@@ -259,8 +259,7 @@ fn texts(args: &Args, cache: Option<&Path>, roots: &[PathBuf]) -> Option<TextInd
         whole.as_ref().unwrap_or(root).hash(&mut names);
     }
     let name = format!("{:016x}", names.finish());
-    let max_bytes = args.search_cache.saturating_mul(1 << 20);
-    match TextIndex::open(dir, &name, &build, max_bytes) {
+    match TextIndex::open(dir, &name, &build, args.search_cache) {
         Ok(texts) => Some(texts),
         Err(error) => {
             tracing::warn!(

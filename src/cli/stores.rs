@@ -87,7 +87,7 @@ fn requests(text: &str) -> std::result::Result<u32, String> {
         .ok_or_else(|| "must be a whole number ≥ 1".to_owned())
 }
 
-fn size(text: &str) -> std::result::Result<u64, String> {
+pub(super) fn size(text: &str) -> std::result::Result<u64, String> {
     let text = text.trim();
     let letters = text
         .find(|letter: char| letter.is_ascii_alphabetic())

@@ -81,7 +81,7 @@ fn a_hidden_page_tells_when_its_run_ends() {
     page.eval("void notes[0].onclick()");
     assert_eq!(page.eval("notes[0].closed"), true);
     hide(&page, false);
-    page.wait("document.title.startsWith('live: ')");
+    page.wait("!document.title.startsWith('●')");
     // A run that has ended has nothing to tell.
     page.wait("!document.querySelector('.tell')");
     assert_eq!(page.eval("localStorage.getItem('board-tell')"), "[]");

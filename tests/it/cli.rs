@@ -230,6 +230,9 @@ fn help_of_every_command() {
           --open                  Open board in the browser
           --poll <SECONDS>        Check every file this often instead of watching for changes
           --no-cache              Disable the index cache
+          --no-search-index       Don't index what was said and done; searches then read all files
+          --search-cache <SIZE>   Keep the search index below this size, such as 500MB; the oldest runs make room [default: 4GB]
+          --threads <N>           Read and search runs on at most this many threads [default: one for each core]
           --s3-every <SECONDS>    List each root in an object store this often, or less often if needed to stay within --s3-requests [default: 10]
           --s3-requests <NUMBER>  Send at most this many list requests a minute for each of these roots; each lists 1,000 objects [default: 60]
           --s3-cache <SIZE>       Cache at most this much of each of these roots on this machine, such as 500MB or 20GB [default: 10GB]

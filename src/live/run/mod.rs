@@ -636,10 +636,21 @@ impl Run {
         }
     }
 
-    /// Returns a number that changes with the files. `None` if they weren't read completely, or are
-    /// expected to change.
+    /// Returns a number that changes with the files. `None` if they weren't read completely.
     pub(crate) fn version(&self) -> Option<u64> {
-        self.stamps().map(StampsHash::version)
+        let stamps = match &*self.held.try_lock().ok()? {
+            Held::Parked(stamps) => Some(*stamps),
+            Held::Open(reader) if !self.is_unsettled() => self.stamps_of(reader),
+            Held::Unread | Held::Open(_) | Held::Reloading(_) | Held::Failed(_) => None,
+        };
+        stamps.map(StampsHash::version)
+    }
+
+    /// Returns whether the run will probably grow soon: it hasn't ended, and it grew within this time.
+    pub(crate) fn grows(&self, within: Duration) -> bool {
+        let within = i64::try_from(within.as_micros()).unwrap_or(i64::MAX);
+        self.summary().life.liveness.may_grow()
+            && self.grew.load(Ordering::Relaxed) > now().saturating_sub(within)
     }
 
     /// Returns the stamps of the files that an open reader has read completely.

@@ -16,6 +16,12 @@ const SLICE: Duration = Duration::from_millis(10);
 const REST: Duration = Duration::from_millis(2);
 /// How often the thread looks for changes.
 const PAUSE: Duration = Duration::from_millis(500);
+/// How often it looks at all runs without any news. Files become settled without news.
+const AGAIN: Duration = Duration::from_secs(4);
+/// A run that may grow is added when it hasn't grown for this long, and for a second more for each of
+/// these bytes, because all of it is added again each time.
+const QUIET: Duration = Duration::from_secs(10);
+const BYTES_PER_SECOND: u64 = 1 << 20;
 /// How long the thread waits after an error, such as a full disk.
 const RETRY: Duration = Duration::from_secs(30);
 /// The thread rests this many times longer than it took to look for changes.
@@ -53,7 +59,7 @@ struct Keeper {
 
 impl Keeper {
     fn keep(mut self) {
-        let mut seen = None;
+        let (mut seen, mut looked) = (None, Instant::now());
         while !*self.stopping.borrow() {
             let Some(library) = self.library.upgrade() else {
                 return;
@@ -63,7 +69,8 @@ impl Keeper {
             // What is read first for the list of runs would be read a second time.
             let is_ready = status.first_look_done && status.indexing == 0;
             let began = Instant::now();
-            if is_ready && seen != Some(revision) {
+            if is_ready && (seen != Some(revision) || began - looked > AGAIN) {
+                looked = began;
                 match self.update(&library) {
                     Ok(()) => seen = Some(revision),
                     Err(error) => {
@@ -105,6 +112,7 @@ impl Keeper {
             if self.texts.has(owner(run), version)
                 || self.tried.get(run.key()) == Some(&version)
                 || run.is_evicted()
+                || run.grows(QUIET + Duration::from_secs(run.dir().bytes() / BYTES_PER_SECOND))
             {
                 continue;
             }
