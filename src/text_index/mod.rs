@@ -302,7 +302,7 @@ impl TextIndex {
             bytes: 0,
             failed: None,
         };
-        let is_complete = texts(&mut |text| chunks.add(text));
+        let is_complete = texts(&mut |text| chunks.add(&text));
         chunks.flush();
         if let Some(error) = chunks.failed {
             return Err(error);
@@ -465,7 +465,7 @@ struct Chunks<'a> {
 }
 
 impl Chunks<'_> {
-    fn add(&mut self, text: Text) {
+    fn add(&mut self, text: &Text) {
         let mut rest = &*text.text;
         loop {
             let (piece, after) = rest.split_at(rest.floor_char_boundary(PIECE_BYTES));
@@ -473,7 +473,7 @@ impl Chunks<'_> {
             self.waiting.push(Text {
                 text: piece.to_owned(),
                 label: text.label.clone(),
-                ..text
+                ..*text
             });
             if self.bytes >= CHUNK_BYTES {
                 self.flush();

@@ -643,7 +643,7 @@ fn a_page_of_events_is_small() {
         format!(
             r#"{{"run_id": "b", "step_id": 0, "phase": "PHASE_{}", "ok": {}, "error": "it failed", "ts": "2026-02-20T10:00:01Z", "payload": {{"stage": "s"}}}}"#,
             n % 20,
-            n % 3 > 0
+            !n.is_multiple_of(3)
         )
     };
     let events: String = (0..1_000).map(|n| event(n) + "\n").collect();
