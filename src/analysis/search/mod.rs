@@ -81,6 +81,20 @@ pub(crate) struct LineMatch {
     pub line: InLine,
 }
 
+impl LineMatch {
+    /// Returns the name of a text that was found on its own and belongs to no step: the title, or a
+    /// prompt after the last step.
+    pub(crate) fn of_the_run(&self) -> Option<&str> {
+        let is_outside = self.file == TraceFile::Steps && self.place == LinePlace::default();
+        let hit = self.line.hits.first().filter(|_| is_outside)?;
+        matches!(&*hit.path, TITLE | PROMPT).then_some(&*hit.path)
+    }
+}
+
+/// The names of texts that may belong to no step.
+pub(crate) const TITLE: &str = "title";
+pub(crate) const PROMPT: &str = "prompt";
+
 /// The location of a line in a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, JsonSchema)]
 pub(crate) struct LinePlace {

@@ -29,7 +29,7 @@ pub(crate) use task::Search;
 
 use crate::analysis::format::{bytes, count, counted};
 use crate::analysis::query::Ignored;
-use crate::analysis::search::{Hit, LineMatch, LinePlace, MAX_HITS, Needle, Tally};
+use crate::analysis::search::{Hit, LineMatch, LinePlace, MAX_HITS, Needle, TITLE, Tally};
 use crate::analysis::summary::Summary;
 use crate::model::TraceFile;
 use crate::model::time::utc;
@@ -496,6 +496,11 @@ fn document<'a>(context: &'a Context, standing: Option<&'a Standing>) -> SearchD
 /// offset in the file.
 pub(crate) fn place(found: &LineMatch) -> String {
     let place = found.place;
+    match found.of_the_run() {
+        Some(TITLE) => return "run".to_owned(),
+        Some(_) => return "after the last step".to_owned(),
+        None => {}
+    }
     match (found.file, place.step, place.event) {
         _ if place.beside_records => "document".to_owned(),
         (TraceFile::Manifest, ..) => "manifest".to_owned(),

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use jiff::tz::TimeZone;
 
+use crate::analysis::search::{PROMPT, TITLE};
 use crate::analysis::summary::Summary;
 use crate::live::Run;
 use crate::model::json::Json;
@@ -46,7 +47,7 @@ pub(crate) fn texts(
         goes_on: true,
         each,
     };
-    said.text("title", summary.title());
+    said.text(TITLE, summary.title());
     let total = index.steps().len();
     for n in 0..total {
         if !said.goes_on {
@@ -57,7 +58,7 @@ pub(crate) fn texts(
         };
         said.place = (Some(n), head.span.offset);
         for prompt in prompts_or_task(&view, n, usize::MAX) {
-            said.text("prompt", &prompt.words);
+            said.text(PROMPT, &prompt.words);
         }
         if head.span.len > MAX_LINE_BYTES {
             continue;
@@ -71,7 +72,7 @@ pub(crate) fn texts(
     }
     said.place = (None, 0);
     for prompt in prompts_before(&view, total) {
-        said.text("prompt", &prompt.words);
+        said.text(PROMPT, &prompt.words);
     }
     said.goes_on
 }
