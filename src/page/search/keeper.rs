@@ -1,6 +1,7 @@
 //! Keeps the index of texts up to date: a thread adds the runs that changed, newest first.
 
 use std::collections::{HashMap, HashSet};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
@@ -81,7 +82,7 @@ impl Keeper {
             }
             drop(library);
             // With many runs, looking for changes takes a while.
-            self.sleep(PAUSE.max(began.elapsed() * REST_SHARE));
+            self.sleep(PAUSE.max((began.elapsed() * REST_SHARE).min(AGAIN)));
         }
     }
 
@@ -119,7 +120,13 @@ impl Keeper {
             if self.texts.is_full() && !self.make_room(&runs, at)? {
                 return Ok(());
             }
-            if !self.add(run, version)? {
+            // The content of a file may reveal a fault of board. The other runs don't suffer from it.
+            let added = catch_unwind(AssertUnwindSafe(|| self.add(run, version)));
+            let is_added = added.unwrap_or_else(|_| {
+                tracing::error!("{}: adding it to the search index failed", run.key());
+                Ok(false)
+            });
+            if !is_added? {
                 self.tried.insert(run.key().clone(), version);
             }
         }
