@@ -110,7 +110,11 @@ fn a_walk_through_a_run() {
     let at = |step: u32| {
         let shown =
             format!("/step {step}\\b/i.test(document.querySelector('#stepview h2')?.innerText)");
-        page.wait(&format!("{shown} && document.readyState === 'complete'"));
+        // Until the step is in its place, the focus may still move to its row.
+        let settled = "!document.querySelector('.htmx-request, .htmx-swapping, .htmx-settling')";
+        page.wait(&format!(
+            "{shown} && {settled} && document.readyState === 'complete'"
+        ));
     };
     page.press("j");
     at(3);
