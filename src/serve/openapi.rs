@@ -320,7 +320,7 @@ const ADDRESSES: &[Address] = &[
             Param("limit", Number(0), "Maximum number of hits."),
             Param(
                 "scope",
-                Words(&["files", "said"]),
+                Words(&["", "files", "said"]),
                 "Search everything in the files, or what was said and done.",
             ),
             AGAIN,
