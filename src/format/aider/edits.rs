@@ -1,6 +1,8 @@
 //! Finds an edit in the text of a reply, in the formats without markers around it: whole files, unified
 //! diffs, and patches. Other code blocks look the same, so the caller names the file that was edited.
 
+use std::collections::HashSet;
+
 use crate::format::CallDraft;
 use crate::format::part::quoted;
 
@@ -24,17 +26,13 @@ pub(super) fn of(path: &str, words: &str, id: String) -> CallDraft {
     }
 }
 
-/// Returns the files of the patches and unified diffs in a text.
-pub(super) fn patched(words: &str) -> Vec<String> {
+/// Returns the first files of the patches and unified diffs in a text, at most `most`.
+pub(super) fn patched(words: &str, most: usize) -> Vec<String> {
     let in_patch = words.lines().filter_map(in_header);
     let in_diff = diffs(words).into_iter().map(|(path, _)| path);
-    let mut paths: Vec<String> = Vec::new();
-    for path in in_patch.chain(in_diff) {
-        if !paths.iter().any(|known| known == path) {
-            paths.push(path.to_owned());
-        }
-    }
-    paths
+    let mut known = HashSet::new();
+    let paths = in_patch.chain(in_diff).filter(|path| known.insert(*path));
+    paths.take(most).map(str::to_owned).collect()
 }
 
 fn in_header(line: &str) -> Option<&str> {
@@ -194,7 +192,7 @@ mod tests {
     #[test]
     fn a_diff_names_its_files() {
         let words = "```diff\n--- a.py\n+++ a.py\n@@ @@\n-x\n+y\n--- a/b.py\n+++ b/b.py\n@@ @@\n+z\n```\nSo:\n```diff\n--- a.py\n+++ a.py\n@@ @@\n+w\n```\n";
-        assert_eq!(patched(words), ["a.py", "b.py"]);
+        assert_eq!(patched(words, 9), ["a.py", "b.py"]);
         assert_eq!(
             called("a.py", words),
             r#"edit {"path":"a.py","patch":"--- a.py\n+++ a.py\n@@ @@\n-x\n+y\n--- a.py\n+++ a.py\n@@ @@\n+w\n"}"#
@@ -204,13 +202,13 @@ mod tests {
             r#"edit {"path":"b.py","patch":"--- a/b.py\n+++ b/b.py\n@@ @@\n+z\n"}"#
         );
         // Another block isn't a diff.
-        assert!(patched("```\n--- a\n+++ a\n```\n").is_empty());
+        assert!(patched("```\n--- a\n+++ a\n```\n", 9).is_empty());
     }
 
     #[test]
     fn a_patch_names_its_files() {
         let words = "*** Begin Patch\n*** Update File: a.py\n@@ def f\n-x\n+y\n*** End of File\n*** Add File: b.py\n+z\n*** End Patch\nDone.\n";
-        assert_eq!(patched(words), ["a.py", "b.py"]);
+        assert_eq!(patched(words, 9), ["a.py", "b.py"]);
         assert_eq!(
             called("a.py", words),
             r#"edit {"path":"a.py","patch":"*** Begin Patch\n*** Update File: a.py\n@@ def f\n-x\n+y\n*** End of File\n*** End Patch\n"}"#

@@ -282,30 +282,34 @@ fn told(words: &str, step: &Part) -> Part {
         let calls = step.calls.iter().filter(|call| of(call, "path") == path);
         let calls = calls.filter(|call| is_open(call));
         part.answers.extend(calls.map(|call| answer(call, None)));
-        if part.answers.is_empty() && !has_blocks(step) {
-            add(&mut part, step, path, None);
+        if part.answers.is_empty() && has_edits_in_text(step, &mut part) {
+            add(&mut part, step, path, &searched(step), None);
         } else {
             part.changes.push(changed(path));
         }
-    } else if first.ends_with(NO_HUNK) && !has_blocks(step) {
+    } else if first.ends_with(NO_HUNK) && has_edits_in_text(step, &mut part) {
         let of_file = |line: &str| {
             let path = NAMES_FILE.iter().find_map(|end| line.strip_suffix(end))?;
             Some(path.to_owned())
         };
         let bad: HashSet<String> = words.lines().filter_map(of_file).collect();
-        for path in edits::patched(&searched(step)) {
+        let reply = searched(step);
+        for path in edits::patched(&reply, MAX_EDITS) {
             // The hunks that don't match are repeated. The others were applied.
             let error = bad.contains(&path).then(|| first.to_owned());
-            add(&mut part, step, &path, error);
+            add(&mut part, step, &path, &reply, error);
         }
-    } else if NO_PATCH.iter().any(|start| first.starts_with(start)) && !has_blocks(step) {
+    } else if NO_PATCH.iter().any(|start| first.starts_with(start))
+        && has_edits_in_text(step, &mut part)
+    {
         // The files of the actions before the one that failed have messages of their own.
-        let paths = edits::patched(&searched(step));
+        let reply = searched(step);
+        let paths = edits::patched(&reply, MAX_EDITS);
         let is_named = |path: &&String| first.contains(&format!(" to {path}: "));
         let named: Vec<&String> = paths.iter().filter(is_named).collect();
         let is_parsed = !named.is_empty();
         for path in paths.iter().filter(|path| !is_parsed || is_named(path)) {
-            add(&mut part, step, path, Some(first.to_owned()));
+            add(&mut part, step, path, &reply, Some(first.to_owned()));
         }
     } else if first.ends_with(MISMATCH) {
         let bad: HashSet<String> = blocks(words).map(|block| plain(block.text)).collect();
@@ -324,9 +328,15 @@ fn told(words: &str, step: &Part) -> Part {
     part
 }
 
-/// Returns whether the edits of a reply are calls already.
-fn has_blocks(step: &Part) -> bool {
-    step.calls.iter().any(|call| call.args.contains("<<<<<<< "))
+/// Returns whether a message is about an edit that has to be found in the text of the reply, because
+/// the reply's edits aren't calls yet. Counts a message that there is no room for.
+fn has_edits_in_text(step: &Part, part: &mut Part) -> bool {
+    // A reply may be followed by any number of messages, and each would search it again.
+    if step.calls.len() >= MAX_EDITS || step.answers.len() >= MAX_EDITS {
+        part.beyond += 1;
+        return false;
+    }
+    !step.calls.iter().any(|call| call.args.contains("<<<<<<< "))
 }
 
 /// Returns the text of a reply in which edits are found. It's searched for each file.
@@ -338,14 +348,22 @@ fn searched(step: &Part) -> String {
     }
 }
 
-/// Adds the edit of a file that is in the text of a reply, and its result.
-fn add(part: &mut Part, step: &Part, path: &str, error: Option<String>) {
-    let number = step.calls.len() + part.calls.len() + 1;
+/// Adds the edit of a file that is in the text of the `reply`, and its result.
+fn add(part: &mut Part, step: &Part, path: &str, reply: &str, error: Option<String>) {
+    let calls = || step.calls.iter().chain(&part.calls);
+    let number = calls().count() + 1;
     if number > MAX_EDITS {
         part.beyond += 1;
         return;
     }
-    let call = edits::of(path, &searched(step), format!("{EDIT} {number}"));
+    // Several messages may be about the same file, and each edit has the file's text.
+    let copied = calls().map(|call| call.args.len()).sum::<usize>();
+    let reply = if copied > MAX_SEARCHED_BYTES {
+        ""
+    } else {
+        reply
+    };
+    let call = edits::of(path, reply, format!("{EDIT} {number}"));
     if error.is_none() {
         let content = member(&call.args, "content").map(str::to_owned);
         part.changes.push((format!("files.{path}"), None, content));
