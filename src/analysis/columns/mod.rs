@@ -37,8 +37,6 @@ pub(crate) const TASK: &Column = named("task");
 pub(crate) const LOG: &Column = named("log");
 /// The project directory.
 pub(crate) const PROJECT: &Column = named("project");
-/// The expected answer.
-pub(crate) const TARGET: &Column = named("target");
 /// The tool that wrote the trace.
 pub(crate) const WRITER: &Column = named("writer");
 /// The parent run.
@@ -135,15 +133,10 @@ pub(crate) fn chosen<'a>(names: impl Iterator<Item = &'a str>) -> Result<Vec<Sho
 
 /// Returns the columns of the run table from left to right, with their layout, if the reader chose
 /// none. Skips the columns that none of `runs` fills, except those that say which run it is and how
-/// it ended. Among other runs, a few samples of an evaluation don't need a column for their target.
+/// it ended.
 pub(crate) fn shown<T: AsRef<Summary>>(runs: &[&T]) -> Vec<Shown> {
-    let targets = runs.iter().filter(|run| (**run).as_ref().target.is_some());
-    let few_targets = targets.count() * 10 < runs.len();
     let cells = COLUMNS.iter().filter_map(|column| {
         let cell = column.cell.filter(|cell| cell.by_default)?;
-        if few_targets && *column == *TARGET {
-            return None;
-        }
         let optional = ![RUN, VERDICT].contains(&column);
         Some((column, Cell { optional, ..cell }))
     });
