@@ -2,9 +2,9 @@
 
 use crate::analysis::format::{self, MINUS, count};
 
-/// Changes beyond this many percent aren't told exactly. Few runs may have an interval up to many
-/// millions, which says no more.
-const MAX_PERCENT: f64 = 10_000.0;
+/// Larger changes aren't told exactly. Few runs may have an interval up to many millions of percent, which
+/// says no more.
+const MAX_CHANGE: f64 = 100.0;
 
 /// Formats a share of runs: `56%`.
 pub(super) fn share_words(share: f64) -> String {
@@ -47,10 +47,8 @@ fn percent_digits(value: f64) -> String {
     let percent = value * 100.0;
     if percent > 0.0 && percent < 0.95 {
         format!("{percent:.1}%")
-    } else if percent > MAX_PERCENT {
-        format!("over {}%", count(MAX_PERCENT as u64))
     } else if percent >= 1_000.0 {
-        format!("{}%", count(percent as u64))
+        format!("{}%", count(percent.min(1e15) as u64))
     } else {
         format!("{percent:.0}%")
     }
@@ -58,11 +56,11 @@ fn percent_digits(value: f64) -> String {
 
 /// Formats a relative change, or a difference in percentage points: `+12%`, `−0.4%`, `over +10,000%`.
 pub(crate) fn change_words(value: f64) -> String {
-    let text = signed(value, percent_digits);
-    match text.split_once("over ") {
-        Some((sign, digits)) => format!("over {sign}{digits}"),
-        None => text,
+    if value.abs() > MAX_CHANGE {
+        let most = signed(MAX_CHANGE.copysign(value), percent_digits);
+        return format!("over {most}");
     }
+    signed(value, percent_digits)
 }
 
 /// Formats a difference of shares in percentage points: `+12`, `−0.4`.
