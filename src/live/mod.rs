@@ -36,7 +36,6 @@ pub(crate) use crate::trace::{
     RedactionPreview, SharedSecrets, Skipped, SkippedKind, SkippedTotal,
 };
 
-use crate::in_order::cores;
 use crate::mirror::Mirror;
 use crate::model::RunKey;
 use crate::model::price::Prices;
@@ -83,7 +82,7 @@ impl Library {
                 ))
             })
             .collect();
-        let threads = options.threads.unwrap_or_else(cores);
+        let threads = options.threads();
         let end = supervise::start(&shared, roots, options);
         Self {
             shared,
@@ -113,13 +112,14 @@ impl Library {
             tags,
             ..Options::default()
         };
+        let threads = options.threads();
         scan::Scanner::new(Arc::clone(&shared), roots, options).read_once();
         Self {
             shared,
             elsewhere: Vec::new(),
             mirrors: Vec::new(),
             followed: Mutex::default(),
-            threads: cores(),
+            threads,
         }
     }
 

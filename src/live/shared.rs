@@ -13,6 +13,7 @@ use super::hints::Hints;
 use super::roots::shown;
 use super::run::Run;
 use super::tags::FollowedTags;
+use crate::in_order::cores;
 use crate::mirror::{Mirror, Status as MirrorStatus};
 use crate::model::RunKey;
 use crate::model::price::Prices;
@@ -40,6 +41,13 @@ pub(crate) struct Options {
     pub mirrors: Vec<Arc<Mirror>>,
     /// How many threads long tasks may use. By default, as many as the machine has cores.
     pub threads: Option<NonZero<usize>>,
+}
+
+impl Options {
+    /// Returns how many threads long tasks may use.
+    pub(super) fn threads(&self) -> NonZero<usize> {
+        self.threads.unwrap_or_else(cores)
+    }
 }
 
 /// A directory in which a tool keeps its traces.

@@ -629,20 +629,22 @@ impl Run {
     /// Returns the stamps of the files that the summary was made from, if the summary is complete.
     /// Also returns `None` while the run is being reloaded, which takes long for a large one.
     pub(super) fn stamps(&self) -> Option<StampsHash> {
+        self.stamps_unless(Self::may_change)
+    }
+
+    /// Returns the stamps of the files if they were read completely. Those of an open run count unless
+    /// `is_pending`.
+    fn stamps_unless(&self, is_pending: fn(&Self) -> bool) -> Option<StampsHash> {
         match &*self.held.try_lock().ok()? {
             Held::Parked(stamps) => Some(*stamps),
-            Held::Open(reader) if !self.may_change() => self.stamps_of(reader),
+            Held::Open(reader) if !is_pending(self) => self.stamps_of(reader),
             Held::Unread | Held::Open(_) | Held::Reloading(_) | Held::Failed(_) => None,
         }
     }
 
     /// Returns a number that changes with the files. `None` if they weren't read completely.
     pub(crate) fn version(&self) -> Option<u64> {
-        let stamps = match &*self.held.try_lock().ok()? {
-            Held::Parked(stamps) => Some(*stamps),
-            Held::Open(reader) if !self.is_unsettled() => self.stamps_of(reader),
-            Held::Unread | Held::Open(_) | Held::Reloading(_) | Held::Failed(_) => None,
-        };
+        let stamps = self.stamps_unless(Self::is_unsettled);
         stamps.map(StampsHash::version)
     }
 

@@ -13,7 +13,7 @@ use std::hash::{Hash, Hasher};
 use std::num::NonZero;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -25,7 +25,7 @@ use super::rounds::Rounds;
 use super::run::{News, Run, now};
 use super::shared::{Options, Shared};
 use crate::analysis::summary::Summary;
-use crate::in_order::{Results, cores, in_order};
+use crate::in_order::{Results, in_order};
 use crate::model::RunKey;
 use crate::trace::{
     Lister, RootScan, RunDir, SETTLE, Skipped, close_idle, holds_parts, is_trace_file, may_be_trace,
@@ -187,7 +187,7 @@ impl Scanner {
             lister: Lister::new(move || waker.hints.wake()),
             shared,
             roots: Root::all(roots, &options.mirrors),
-            threads: options.threads.unwrap_or_else(cores),
+            threads: options.threads(),
             // Without inodes and change times that can't be forged, a changed file may look the
             // same.
             cache: options
@@ -904,9 +904,18 @@ impl Scanner {
     /// backlog.
     fn read_together(&mut self, runs: &[Arc<Run>]) {
         let (began, shared) = (Instant::now(), Arc::clone(&self.shared));
+        let underway: Mutex<Vec<usize>> = Mutex::default();
+        let underway = || underway.lock().unwrap_or_else(PoisonError::into_inner);
         let read = |at: usize, results: &Results<Checked>| {
             if let Some(run) = runs.get(at).filter(|_| began.elapsed() < TOGETHER_TIME) {
+                underway().push(at);
                 results.send(Checked::now(run, &shared));
+                let mut underway = underway();
+                underway.retain(|other| *other != at);
+                // If a run can't be read on, the last sign of life must name that one.
+                if let Some(run) = underway.first().and_then(|at| runs.get(*at)) {
+                    shared.beat.beat(run.path());
+                }
             }
         };
         let (mut is_read, mut left) = (false, Vec::new());
