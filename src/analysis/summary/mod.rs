@@ -993,15 +993,25 @@ impl Summary {
 
     /// Formats the cost, with the source of an estimate.
     pub fn cost_words(&self) -> Option<String> {
+        let (usd, note) = self.cost_and_note()?;
+        Some(match note {
+            Some(note) => format!("{usd}, {note}"),
+            None => usd,
+        })
+    }
+
+    /// Formats the cost, and what is to know about it: the source of an estimate, or what it includes.
+    pub(crate) fn cost_and_note(&self) -> Option<(String, Option<String>)> {
         Some(match self.cost()? {
-            Cost::Recorded(usd) if self.cost_with_children && self.children > Some(0) => {
-                format!("{}, child runs included", format::usd(usd))
+            Cost::Recorded(usd) => {
+                let has_children = self.cost_with_children && self.children > Some(0);
+                let note = has_children.then(|| "child runs included".to_owned());
+                (format::usd(usd), note)
             }
-            Cost::Recorded(usd) => format::usd(usd),
             Cost::Estimated(usd) => {
                 let from = self.estimated_from();
-                let from = from.as_deref().unwrap_or("estimated");
-                format!("≈{}, {from}", format::usd(usd))
+                let note = from.unwrap_or_else(|| "estimated".to_owned());
+                (format!("≈{}", format::usd(usd)), Some(note))
             }
         })
     }

@@ -282,11 +282,11 @@ impl<'a> RunHead<'a> {
             (!tokens.is_empty()).then(|| Phrase::from(tokens.join(" + "))),
         );
         // The source of an estimate is in the tooltip.
-        let cost = |words: String| match words.split_once(", ") {
-            Some((usd, _)) => Phrase::new().tip(usd, &words),
-            None => Phrase::from(words),
+        let cost = |(usd, note): (String, Option<String>)| match note {
+            Some(note) => Phrase::new().tip(usd.clone(), &format!("{usd}, {note}")),
+            None => Phrase::from(usd),
         };
-        add("cost", summary.cost_words().map(cost));
+        add("cost", summary.cost_and_note().map(cost));
         add(
             "seed",
             manifest
