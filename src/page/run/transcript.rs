@@ -446,11 +446,10 @@ impl Outline {
         let near = end.saturating_sub(OUTLINE)..end;
         let listed = near.start.saturating_sub(BRIEF)..(end + BRIEF).min(turns.len());
         let row = |(k, turn): (usize, &Range<usize>)| {
-            let turn = near
+            let facts = near
                 .contains(&k)
-                .then(|| Turn::new(view.index, turn.clone()))
-                .ok_or(turn.start);
-            OutlineRow::new(view, turn, k == current)
+                .then(|| Turn::new(view.index, turn.clone()));
+            OutlineRow::new(view, turn.start, facts.as_ref(), k == current)
         };
         let rows = turns.iter().enumerate();
         let rows = rows.skip(listed.start).take(listed.len());
@@ -482,9 +481,8 @@ fn groups(key: &str, turns: &[Range<usize>], range: Range<usize>) -> Vec<Link> {
 }
 
 impl OutlineRow {
-    /// Describes a turn, or only its prompt if just the first step is given.
-    fn new(view: &RunView<'_>, turn: Result<Turn, usize>, is_current: bool) -> Self {
-        let step = turn.as_ref().map_or_else(|step| *step, |turn| turn.first);
+    /// Describes the turn that begins with `step`: its prompt, and the facts of `turn` if given.
+    fn new(view: &RunView<'_>, step: usize, turn: Option<&Turn>, is_current: bool) -> Self {
         let prompts = prompts_or_task(view, step, 1);
         let words = prompts.first().map(line_of_prompt);
         let row = Self {
@@ -496,7 +494,7 @@ impl OutlineRow {
             cancelled: Line::default(),
             is_current,
         };
-        let Ok(turn) = turn else { return row };
+        let Some(turn) = turn else { return row };
         let mut facts: Vec<String> = Vec::new();
         let asked = prompts
             .first()
