@@ -13,6 +13,7 @@ use super::stores::{Stores, seconds, size};
 use super::warning::warn;
 use crate::error::{Error, Kind, Result};
 use crate::live::{Elsewhere, Library, Options, build};
+use crate::page::search::keeper::Open;
 use crate::serve::Address;
 use crate::serve::Token;
 use crate::serve::serve;
@@ -249,25 +250,26 @@ pub(super) fn check(root: &Path) -> Result<()> {
     }
 }
 
-/// Opens the index of texts for these roots.
-fn texts(args: &Args, cache: Option<&Path>, roots: &[PathBuf]) -> Option<TextIndex> {
-    let dir = cache.filter(|_| !args.no_search_index)?;
-    let build = build()?;
-    let mut names = DefaultHasher::new();
-    for root in roots {
-        let whole = std::fs::canonicalize(root);
-        whole.as_ref().unwrap_or(root).hash(&mut names);
-    }
-    let name = format!("{:016x}", names.finish());
-    match TextIndex::open(dir, &name, &build, args.search_cache) {
-        Ok(texts) => Some(texts),
-        Err(error) => {
-            tracing::warn!(
-                "searches read all files, because the search index can't be used: {error}"
-            );
-            None
+/// Returns a function that opens the index of texts for these roots, unless there shall be none.
+fn texts(args: &Args, cache: Option<&Path>, roots: &[PathBuf]) -> Option<Open> {
+    let dir = cache.filter(|_| !args.no_search_index)?.to_owned();
+    let (roots, max_bytes) = (roots.to_owned(), args.search_cache);
+    Some(Box::new(move || {
+        let build = build()?;
+        let mut names = DefaultHasher::new();
+        for root in &roots {
+            let whole = std::fs::canonicalize(root);
+            whole.as_ref().unwrap_or(root).hash(&mut names);
         }
-    }
+        let name = format!("{:016x}", names.finish());
+        TextIndex::open(&dir, &name, &build, max_bytes)
+            .inspect_err(|error| {
+                tracing::warn!(
+                    "searches read all files, because the search index can't be used: {error}"
+                );
+            })
+            .ok()
+    }))
 }
 
 /// Returns the system's cache directory for this program, if known.

@@ -1,6 +1,6 @@
 //! Holds the state that all handlers share.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use jiff::tz::TimeZone;
 use tokio::sync::{Semaphore, watch};
@@ -42,8 +42,8 @@ pub(crate) struct AppState {
     pub(crate) sweeps: Arc<jobs::Jobs<sweep::SweepTask>>,
     /// Searches in progress and recent results.
     pub(crate) searches: Arc<jobs::Jobs<search::Search>>,
-    /// The index of what was said and done, if board keeps one.
-    pub(crate) texts: Option<Arc<TextIndex>>,
+    /// The index of what was said and done, once it's open, if board keeps one.
+    pub(crate) texts: Arc<OnceLock<Arc<TextIndex>>>,
     /// Limits concurrent downloads.
     pub(crate) downloads: Turns,
     /// Limits concurrent reloads of parked runs for requests.
@@ -102,7 +102,7 @@ impl AppState {
             roots: roots.join(", ").into(),
             sweeps,
             searches,
-            texts: None,
+            texts: Arc::default(),
             downloads,
             reloads,
             large_reloads,

@@ -11,7 +11,6 @@ use std::collections::HashMap;
 use std::fs::{self, File, TryLockError};
 use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
@@ -43,6 +42,9 @@ const FIELDS_BYTES: usize = 100;
 const MAX_UNPACKED_BYTES: u64 = 6 * (CHUNK_BYTES + PIECE_BYTES) as u64;
 /// The chunks of an owner. Their number is the low bits of their id.
 const CHUNK_BITS: u32 = 22;
+const MAX_CHUNKS: i64 = 1 << CHUNK_BITS;
+/// The size of the database is checked whenever an owner has this many more chunks.
+const CHECK_EVERY: i64 = 16;
 /// More trigrams than this make a search no more precise.
 const MAX_TRIGRAMS: usize = 48;
 /// How long a statement waits for another board that writes.
@@ -100,7 +102,16 @@ pub(crate) struct TextIndex {
     /// Connections that wait for their next search.
     readers: Mutex<Vec<Connection>>,
     known: Mutex<HashMap<Box<[u8]>, Known>>,
-    is_full: AtomicBool,
+}
+
+/// What became of the texts of an owner.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Put {
+    Stored,
+    /// They weren't complete. The earlier ones stay.
+    Incomplete,
+    /// The database would be too large. The earlier ones may be gone.
+    NoRoom,
 }
 
 /// A database error, or why the database can't be used.
@@ -152,7 +163,6 @@ impl TextIndex {
             writer: Mutex::default(),
             readers: Mutex::default(),
             known: Mutex::default(),
-            is_full: AtomicBool::new(false),
         };
         let writer = match index.connect() {
             Err(Fault::Sqlite(error)) if is_damage(&error) => index.replace()?,
@@ -235,13 +245,8 @@ impl TextIndex {
             .is_some_and(|known| known.version == version)
     }
 
-    /// Returns whether the database has reached its largest size.
-    pub(crate) fn is_full(&self) -> bool {
-        self.is_full.load(Ordering::Relaxed)
-    }
-
-    /// Replaces the texts of `owner`. `texts` calls its argument with each of them; if it returns false,
-    /// they aren't complete and nothing changes. Returns whether they were stored.
+    /// Replaces the texts of `owner`. `texts` calls its argument with each of them, until that returns false.
+    /// If it returns false itself, the texts aren't complete and nothing changes.
     ///
     /// # Errors
     /// Returns the database's error. Nothing has changed then.
@@ -249,11 +254,11 @@ impl TextIndex {
         &self,
         owner: &[u8],
         version: u64,
-        texts: impl FnOnce(&mut dyn FnMut(Text)) -> bool,
-    ) -> Result<bool> {
+        texts: impl FnOnce(&mut dyn FnMut(Text) -> bool) -> bool,
+    ) -> Result<Put> {
         let mut writer = lock(&self.writer);
         let Some(connection) = writer.as_mut() else {
-            return Ok(false);
+            return Ok(Put::NoRoom);
         };
         let put = self.put_with(connection, owner, version, texts);
         if let Err(Fault::Sqlite(error)) = &put
@@ -270,8 +275,8 @@ impl TextIndex {
         connection: &mut Connection,
         owner: &[u8],
         version: u64,
-        texts: impl FnOnce(&mut dyn FnMut(Text)) -> bool,
-    ) -> Result<bool> {
+        texts: impl FnOnce(&mut dyn FnMut(Text) -> bool) -> bool,
+    ) -> Result<Put> {
         let change =
             connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
         let before: Option<i64> = change
@@ -286,10 +291,8 @@ impl TextIndex {
             // The place of the old texts is free for the next ones.
             change.commit()?;
             lock(&self.known).remove(owner);
-            self.is_full.store(true, Ordering::Relaxed);
-            return Ok(false);
+            return Ok(Put::NoRoom);
         }
-        self.is_full.store(false, Ordering::Relaxed);
         change.execute(
             "INSERT INTO owners (name, version) VALUES (?, ?)",
             params![owner, version.cast_signed()],
@@ -297,22 +300,29 @@ impl TextIndex {
         let id = change.last_insert_rowid();
         let mut chunks = Chunks {
             change: &change,
-            next: id << CHUNK_BITS,
+            max_bytes: self.max_bytes,
+            first: id << CHUNK_BITS,
+            count: 0,
             waiting: Vec::new(),
             bytes: 0,
-            failed: None,
+            ended: None,
         };
         let is_complete = texts(&mut |text| chunks.add(&text));
         chunks.flush();
-        if let Some(error) = chunks.failed {
-            return Err(error);
-        }
-        if !is_complete {
-            return Ok(false);
+        match chunks.ended {
+            Some(Ended::Failed(error)) => return Err(error),
+            Some(Ended::NoRoom) => return Ok(Put::NoRoom),
+            None if !is_complete => return Ok(Put::Incomplete),
+            None => {}
         }
         change.commit()?;
         lock(&self.known).insert(owner.into(), Known { id, version });
-        Ok(true)
+        Ok(Put::Stored)
+    }
+
+    /// Returns the bytes that the database may take.
+    pub(crate) fn max_bytes(&self) -> u64 {
+        self.max_bytes
     }
 
     /// Removes the texts of all owners that `stays` doesn't want, which may take the place of others.
@@ -458,14 +468,24 @@ impl TextIndex {
 /// Collects texts into chunks.
 struct Chunks<'a> {
     change: &'a Connection,
-    next: i64,
+    max_bytes: u64,
+    /// The id of the first chunk, and the number of chunks.
+    first: i64,
+    count: i64,
     waiting: Vec<Text>,
     bytes: usize,
-    failed: Option<Fault>,
+    /// Why no more texts are taken.
+    ended: Option<Ended>,
+}
+
+enum Ended {
+    Failed(Fault),
+    NoRoom,
 }
 
 impl Chunks<'_> {
-    fn add(&mut self, text: &Text) {
+    /// Adds a text. Returns false if no more are taken.
+    fn add(&mut self, text: &Text) -> bool {
         let mut rest = &*text.text;
         loop {
             let (piece, after) = rest.split_at(rest.floor_char_boundary(PIECE_BYTES));
@@ -478,8 +498,8 @@ impl Chunks<'_> {
             if self.bytes >= CHUNK_BYTES {
                 self.flush();
             }
-            if after.is_empty() {
-                return;
+            if after.is_empty() || self.ended.is_some() {
+                return self.ended.is_none();
             }
             let (_, overlap) = rest.split_at(rest.floor_char_boundary(piece.len() - OVERLAP_BYTES));
             rest = overlap;
@@ -489,25 +509,33 @@ impl Chunks<'_> {
     fn flush(&mut self) {
         let waiting = std::mem::take(&mut self.waiting);
         self.bytes = 0;
-        if waiting.is_empty() || self.failed.is_some() {
+        if waiting.is_empty() || self.ended.is_some() {
             return;
         }
-        self.failed = self.write(&waiting).err();
-        self.next += 1;
+        match self.write(&waiting) {
+            Err(error) => self.ended = Some(Ended::Failed(error)),
+            Ok(false) => self.ended = Some(Ended::NoRoom),
+            Ok(true) => {}
+        }
+        self.count += 1;
     }
 
-    fn write(&self, texts: &[Text]) -> Result<()> {
+    /// Writes a chunk. Returns whether there is room for another one.
+    fn write(&self, texts: &[Text]) -> Result<bool> {
+        let id = self.first + self.count;
         let body = pack(texts).map_err(|error| Fault::Unusable(error.to_string()))?;
         let words: Vec<&str> = texts.iter().map(|text| &*text.text).collect();
         let mut insert = self
             .change
             .prepare("INSERT INTO grams (rowid, text) VALUES (?, ?)")?;
-        insert.execute(params![self.next, words.join("\n")])?;
+        insert.execute(params![id, words.join("\n")])?;
         let mut insert = self
             .change
             .prepare("INSERT INTO chunks (id, body) VALUES (?, ?)")?;
-        insert.execute(params![self.next, body])?;
-        Ok(())
+        insert.execute(params![id, body])?;
+        // Finding out the size takes about as long as writing a chunk.
+        let is_due = self.count % CHECK_EVERY == CHECK_EVERY - 1;
+        Ok(self.count + 1 < MAX_CHUNKS && !(is_due && size(self.change)? > self.max_bytes))
     }
 }
 

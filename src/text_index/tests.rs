@@ -19,13 +19,9 @@ fn text(number: u64, text: &str) -> Text {
 
 fn put(index: &TextIndex, owner: &str, version: u64, texts: &[&str]) -> bool {
     let put = index.put(owner.as_bytes(), version, |add| {
-        texts
-            .iter()
-            .zip(0..)
-            .for_each(|(words, n)| add(text(n, words)));
-        true
+        texts.iter().zip(0..).all(|(words, n)| add(text(n, words)))
     });
-    put.unwrap()
+    put.unwrap() == Put::Stored
 }
 
 /// Returns the texts of `owner` that the index names for `wanted`.
@@ -125,7 +121,8 @@ fn texts_are_those_of_the_newest_version() {
         add(text(0, "half"));
         false
     });
-    assert!(!put.unwrap() && index.has(b"a", 2) && found(&index, "a", "half").is_empty());
+    assert_eq!(put.unwrap(), Put::Incomplete);
+    assert!(index.has(b"a", 2) && found(&index, "a", "half").is_empty());
     assert_eq!(index.retain(|name| name == b"a").unwrap(), 1);
     assert!(!index.has(b"b", 1) && found(&index, "b", "others").is_empty());
     index.compact().unwrap();
@@ -198,11 +195,8 @@ fn a_damaged_database_is_built_again() {
         // It can be used again.
         let again = (0..3).any(|_| {
             index
-                .put(b"new", 2, |add| {
-                    add(text(0, "new words"));
-                    true
-                })
-                .is_ok_and(|put| put)
+                .put(b"new", 2, |add| add(text(0, "new words")))
+                .is_ok_and(|put| put == Put::Stored)
         });
         assert!(again, "page {page}");
     }
@@ -225,11 +219,11 @@ fn a_full_database_takes_no_more_until_something_is_removed() {
     let count = (0..40)
         .take_while(|n| put(&index, &n.to_string(), 1, &[&texts[*n]]))
         .count();
-    assert!((2..40).contains(&count) && index.is_full(), "{count} fit");
+    assert!((2..40).contains(&count), "{count} fit");
     assert!(fs::metadata(&index.path).unwrap().len() < 1_000_000);
     index.retain(|name| name == b"0").unwrap();
     index.compact().unwrap();
-    assert!(put(&index, "new", 1, &["words"]) && !index.is_full());
+    assert!(put(&index, "new", 1, &["words"]));
     assert!(found(&index, "new", "words").len() == 1);
 }
 
@@ -275,4 +269,25 @@ fn databases_that_no_board_opened_for_long_are_deleted() {
         .unwrap();
     open(dir.path());
     assert!(!unused.exists() && other.exists() && used.path.exists());
+}
+
+#[test]
+fn a_single_owner_takes_no_more_than_there_is_room_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let index = TextIndex::open(dir.path(), "runs", BUILD, 300_000).unwrap();
+    assert!(put(&index, "small", 1, &["words"]));
+    let mut taken = 0;
+    let large = index.put(b"large", 1, |add| {
+        (0..100_000).all(|n| {
+            taken += 1;
+            let words: String = (0..2_000)
+                .map(|k| format!("{:x} ", (k * 7919 + n * 104_729) % 65_521))
+                .collect();
+            add(text(n, &words))
+        })
+    });
+    assert_eq!(large.unwrap(), Put::NoRoom);
+    assert!(taken < 1_000, "{taken} texts were written");
+    assert!(!index.has(b"large", 1) && found(&index, "small", "words").len() == 1);
+    assert!(put(&index, "other", 1, &["words"]));
 }

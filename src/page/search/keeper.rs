@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
@@ -10,7 +10,7 @@ use tokio::sync::watch;
 use crate::live::{Library, Run};
 use crate::model::RunKey;
 use crate::page::search::said;
-use crate::text_index::{Fault, TextIndex};
+use crate::text_index::{Fault, Put, TextIndex};
 
 /// How long the thread works before it rests, so that pages and live runs take priority.
 const SLICE: Duration = Duration::from_millis(10);
@@ -30,23 +30,34 @@ const REST_SHARE: u32 = 10;
 /// A full index keeps this share of its runs, in percent, so that there is room for new ones.
 const KEPT_PERCENT: usize = 80;
 
-/// Starts the thread. It ends when the library is closed or the board is stopping.
+/// Opens the index of texts, which may take a while after a crash.
+pub(crate) type Open = Box<dyn FnOnce() -> Option<TextIndex> + Send>;
+
+/// Starts the thread, which opens the index and puts it into `texts`. It ends when the library is closed
+/// or the board is stopping.
 ///
 /// # Errors
 /// Fails if the system refuses a thread.
 pub(crate) fn start(
     library: &Arc<Library>,
-    texts: Arc<TextIndex>,
+    open: Open,
+    texts: Arc<OnceLock<Arc<TextIndex>>>,
     stopping: watch::Receiver<bool>,
 ) -> std::io::Result<()> {
-    let keeper = Keeper {
-        library: Arc::downgrade(library),
-        texts,
-        stopping,
-        tried: HashMap::new(),
-    };
+    let library = Arc::downgrade(library);
     let thread = std::thread::Builder::new().name("board-texts".to_owned());
-    thread.spawn(move || keeper.keep())?;
+    thread.spawn(move || {
+        let Some(opened) = open() else {
+            return;
+        };
+        let keeper = Keeper {
+            library,
+            texts: Arc::clone(texts.get_or_init(|| Arc::new(opened))),
+            stopping,
+            tried: HashMap::new(),
+        };
+        keeper.keep();
+    })?;
     Ok(())
 }
 
@@ -99,6 +110,8 @@ impl Keeper {
         let mut runs = library.counted();
         let keys: HashSet<&[u8]> = runs.iter().map(|run| owner(run)).collect();
         self.texts.retain(|name| keys.contains(name))?;
+        self.tried
+            .retain(|key, _| keys.contains(key.as_str().as_bytes()));
         runs.sort_by_cached_key(|run| std::cmp::Reverse(run.summary().updated));
         for at in 0..runs.len() {
             let Some(run) = runs.get(at) else {
@@ -117,37 +130,44 @@ impl Keeper {
             {
                 continue;
             }
-            if self.texts.is_full() && !self.make_room(&runs, at)? {
-                return Ok(());
+            let mut put = self.add(run, version)?;
+            // A run that is as large as many others doesn't replace them.
+            let share = self.texts.max_bytes() / 100 * (100 - KEPT_PERCENT as u64);
+            if put == Put::NoRoom && run.dir().bytes() < share {
+                if !self.make_room(&runs, at)? {
+                    // The others are older.
+                    return Ok(());
+                }
+                put = self.add(run, version)?;
             }
-            // The content of a file may reveal a fault of board. The other runs don't suffer from it.
-            let added = catch_unwind(AssertUnwindSafe(|| self.add(run, version)));
-            let is_added = added.unwrap_or_else(|_| {
-                tracing::error!("{}: adding it to the search index failed", run.key());
-                Ok(false)
-            });
-            if !is_added? {
+            if put != Put::Stored {
                 self.tried.insert(run.key().clone(), version);
             }
         }
         Ok(())
     }
 
-    /// Adds the texts of a run. Returns whether they were added.
-    fn add(&self, run: &Run, version: u64) -> Result<bool, Fault> {
+    /// Adds the texts of a run.
+    fn add(&self, run: &Run, version: u64) -> Result<Put, Fault> {
         let mut slice = Instant::now();
-        self.texts.put(owner(run), version, |put| {
-            let index = run.index_once();
-            let is_complete = said::texts(run, &run.summary(), &index, &mut |text| {
-                put(text);
-                if slice.elapsed() > SLICE {
-                    std::thread::sleep(REST);
-                    slice = Instant::now();
-                }
-                !*self.stopping.borrow()
-            });
-            // The files may have changed while they were read.
-            is_complete && run.version() == Some(version)
+        let mut add = || {
+            self.texts.put(owner(run), version, |put| {
+                let index = run.index_once();
+                let is_complete = said::texts(run, &run.summary(), &index, &mut |text| {
+                    if slice.elapsed() > SLICE {
+                        std::thread::sleep(REST);
+                        slice = Instant::now();
+                    }
+                    put(text) && !*self.stopping.borrow()
+                });
+                // The files may have changed while they were read.
+                is_complete && run.version() == Some(version)
+            })
+        };
+        // The content of a file may reveal a fault of board. The other runs don't suffer from it.
+        catch_unwind(AssertUnwindSafe(&mut add)).unwrap_or_else(|_| {
+            tracing::error!("{}: adding it to the search index failed", run.key());
+            Ok(Put::Incomplete)
         })
     }
 

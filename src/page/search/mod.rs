@@ -134,7 +134,7 @@ async fn ask(
         text: format!("{query}\n{scope:?}\n{}", needle.text()),
         times: query.times(),
     };
-    let (library, texts) = (Arc::clone(&state.library), state.texts.clone());
+    let (library, texts) = (Arc::clone(&state.library), state.texts.get().cloned());
     let make = move || {
         let over = Over::of(&library, query);
         let threads = library.threads();

@@ -1,8 +1,7 @@
 //! Lists what was said and done in a run: its title, and the prompts, thoughts, replies, calls, results
 //! and errors of each step.
 //!
-//! Each text is a whole string of the trace, so that a search in these texts finds nothing that a
-//! search in the files wouldn't.
+//! Each text is a whole string of the trace, so a search of the files finds it too.
 
 use std::sync::Arc;
 

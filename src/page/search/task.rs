@@ -134,12 +134,10 @@ impl Search {
             results,
         };
         if let Some(asked) = asked
-            && let Some(found) = self.look_in_index(run, asked)
+            && let Some((found, is_complete)) = self.look_in_index(run, asked, heard.turn)
         {
-            return found
-                .into_iter()
-                .all(|found| heard.found(found))
-                .then_some(News::Done { from_index: true });
+            let goes_on = found.into_iter().all(|found| heard.found(found));
+            return (goes_on && is_complete).then_some(News::Done { from_index: true });
         }
         if run.is_evicted() {
             let why =
@@ -163,16 +161,24 @@ impl Search {
         goes_on.then_some(News::Done { from_index: false })
     }
 
-    /// Searches the texts of a run in the index. Returns `None` if they aren't those of its files.
-    fn look_in_index(&self, run: &Run, asked: &Asked<'_>) -> Option<Vec<LineMatch>> {
+    /// Searches the texts of a run in the index. Returns what was found, and whether the search didn't
+    /// end before. `None` if the texts aren't those of the run's files.
+    fn look_in_index(
+        &self,
+        run: &Run,
+        asked: &Asked<'_>,
+        turn: &mut Turn<'_>,
+    ) -> Option<(Vec<LineMatch>, bool)> {
         let (owner, version) = (keeper::owner(run), run.version()?);
         if !asked.texts.has(owner, version) {
             return None;
         }
-        let mut found = FoundTexts::default();
+        let (mut found, mut is_complete) = (FoundTexts::default(), true);
         let mut each = |text: Text| {
             found.look(&self.needle, &text);
-            true
+            turn.rest();
+            is_complete = turn.ended().is_none();
+            is_complete
         };
         let read = asked
             .texts
@@ -184,7 +190,7 @@ impl Search {
             );
             return None;
         }
-        Some(found.lines)
+        Some((found.lines, is_complete))
     }
 
     /// Searches what was said and done according to the files. Returns false if the search ended

@@ -19,7 +19,6 @@ pub(super) use crate::serve::listen::connections::connection_pool::in_turn;
 use crate::serve::listen::connections::{Limits, accept};
 use crate::serve::token::Token;
 use crate::serve::{AppState, router};
-use crate::text_index::TextIndex;
 use crate::{Error, Kind, Result};
 
 /// The address to listen on.
@@ -48,7 +47,8 @@ pub(crate) struct Ready<'a> {
     pub made: Option<&'a Token>,
 }
 
-/// Serves `library` with the saved `views` until Ctrl-C or SIGTERM. Pages link files to the `editor`
+/// Serves `library` with the saved `views` until Ctrl-C or SIGTERM. `texts` opens the index of texts, if
+/// there is one. Pages link files to the `editor`
 /// if only this machine can reach the address.
 ///
 /// Requests need `token`. Without one, the server generates a token if other machines can reach the
@@ -58,7 +58,7 @@ pub(crate) struct Ready<'a> {
 /// Fails if the address can't be used, or if the system refuses a resource the server needs.
 pub(crate) fn serve(
     library: Library,
-    texts: Option<TextIndex>,
+    texts: Option<keeper::Open>,
     views: SavedViews,
     editor: Option<Editor>,
     address: &Address,
@@ -81,16 +81,14 @@ pub(crate) fn serve(
         let is_private = local.ip().to_canonical().is_loopback();
         let (stop, stopping) = watch::channel(false);
         let state = AppState::new(Arc::clone(&library), &address.host, stopping.clone());
-        let texts = texts.map(Arc::new);
-        if let Some(texts) = &texts {
+        if let Some(open) = texts {
+            let texts = Arc::clone(&state.texts);
             // Without the thread, searches read the files.
-            let kept = keeper::start(&library, Arc::clone(texts), stopping.clone());
-            if let Err(error) = kept {
-                tracing::warn!("the search index isn't updated: {error}");
+            if let Err(error) = keeper::start(&library, open, texts, stopping.clone()) {
+                tracing::warn!("there is no search index: {error}");
             }
         }
         let state = AppState {
-            texts,
             streams: Arc::new(Semaphore::new(limits.streams as usize)),
             views,
             // The address opens an editor on the machine of the browser, not of board.
