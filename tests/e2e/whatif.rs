@@ -18,7 +18,7 @@ fn typing_a_number_changes_the_answer_and_the_address_without_a_load() {
     let (site, page) = open();
     assert!(
         page.text("#lead")
-            .starts_with("No rules besides the run's own.")
+            .starts_with("No rules were added to the run's own.")
     );
     page.eval("document.querySelector('[name=max_steps]').focus()");
     page.insert("1");

@@ -33,7 +33,7 @@ pub(super) fn headline(
     };
     let label = |step: u64| super::label(index, step);
     let (these, none) = match results {
-        [] => return "No rules besides the run's own.".to_owned().into(),
+        [] => return "No rules were added to the run's own.".to_owned().into(),
         _ if suggested => ("These example rules", "None of these example rules would"),
         [_] => ("This rule", "This rule would not"),
         _ => ("These rules", "None of these rules would"),
@@ -188,7 +188,7 @@ mod tests {
             (
                 "sample_runs/fix_bug",
                 &[][..],
-                "No rules besides the run's own.",
+                "No rules were added to the run's own.",
             ),
             (
                 "sample_runs/fix_bug",
