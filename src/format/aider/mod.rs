@@ -294,7 +294,11 @@ fn told(words: &str, step: &Part) -> Part {
         };
         let bad: HashSet<String> = words.lines().filter_map(of_file).collect();
         let reply = searched(step);
-        for path in edits::patched(&reply, MAX_EDITS) {
+        let paths = edits::patched(&reply, MAX_EDITS);
+        if paths.is_empty() {
+            add_unknown(&mut part, step, first);
+        }
+        for path in paths {
             // The hunks that don't match are repeated. The others were applied.
             let error = bad.contains(&path).then(|| first.to_owned());
             add(&mut part, step, &path, &reply, error);
@@ -305,6 +309,9 @@ fn told(words: &str, step: &Part) -> Part {
         // The files of the actions before the one that failed have messages of their own.
         let reply = searched(step);
         let paths = edits::patched(&reply, MAX_EDITS);
+        if paths.is_empty() {
+            add_unknown(&mut part, step, first);
+        }
         let is_named = |path: &&String| first.contains(&format!(" to {path}: "));
         let named: Vec<&String> = paths.iter().filter(is_named).collect();
         let is_parsed = !named.is_empty();
@@ -369,6 +376,17 @@ fn add(part: &mut Part, step: &Part, path: &str, reply: &str, error: Option<Stri
         part.changes.push((format!("files.{path}"), None, content));
     }
     part.answers.push(answer(&call, error));
+    part.calls.push(call);
+}
+
+/// Adds an edit that failed and isn't found in the text of the reply. The file is unknown.
+fn add_unknown(part: &mut Part, step: &Part, error: &str) {
+    let call = CallDraft {
+        id: format!("{EDIT} {}", step.calls.len() + part.calls.len() + 1),
+        name: "edit".to_owned(),
+        args: "{}".to_owned(),
+    };
+    part.answers.push(answer(&call, Some(error.to_owned())));
     part.calls.push(call);
 }
 
@@ -497,4 +515,36 @@ fn tokens(said: &str) -> Tokens {
 fn cost(said: &str) -> Option<f64> {
     let (_, cost) = said.split_once("Cost: ")?;
     leading(cost)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_after_a_reply_are_bounded() {
+        let text = format!("a.py\n```\n{}```\n", "x = 1\n".repeat(50_000));
+        for message in [
+            "Applied edit to a.py",
+            "UnifiedDiffNoMatch: hunk failed to apply!",
+            "Error parsing patch content: no",
+        ] {
+            let mut step = Part {
+                text: vec![text.clone()],
+                ..Part::default()
+            };
+            let mut beyond = 0;
+            for _ in 0..1_000 {
+                let part = told(message, &step);
+                step.calls.extend(part.calls);
+                step.answers.extend(part.answers);
+                step.changes.extend(part.changes);
+                beyond += part.beyond;
+            }
+            assert_eq!(step.calls.len(), MAX_EDITS, "{message}");
+            assert!(beyond > 0, "{message}");
+            let kept: usize = step.calls.iter().map(|call| call.args.len()).sum();
+            assert!(kept < 2 << 20, "{message}: {kept} bytes");
+        }
+    }
 }
