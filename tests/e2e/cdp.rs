@@ -17,8 +17,11 @@ use serde_json::{Value, json};
 
 use crate::wait::DEADLINE;
 
-/// Names under which Chromium is installed.
-const NAMES: [&str; 5] = [
+/// Names under which Chromium is installed. The headless shell has the same engine and no windows:
+/// the tests take 100 s with it, and 190 s with the whole browser (two cores).
+const NAMES: [&str; 7] = [
+    "chromium-headless-shell",
+    "chrome-headless-shell",
     "chromium",
     "chromium-browser",
     "google-chrome",
@@ -27,13 +30,15 @@ const NAMES: [&str; 5] = [
 ];
 
 /// Keeps Chromium quiet, and lets it run as root in a container.
-const FLAGS: [&str; 8] = [
+const FLAGS: [&str; 10] = [
     "--headless=new",
     "--no-sandbox",
     "--disable-gpu",
     "--disable-background-networking",
     "--disable-component-update",
     "--disable-sync",
+    "--in-process-gpu",
+    "--disable-features=SpareRendererForSitePerProcess",
     "--no-first-run",
     "--remote-debugging-pipe",
 ];

@@ -313,17 +313,7 @@ fn what_was_said_and_done_is_found_with_and_without_an_index() {
     );
     let indexed = Board::serve_with_cache(&root, &cache);
     board.until_read();
-    for text in [
-        "test",
-        "Error",
-        "slug",
-        "no%20such%20words",
-        "the%20",
-        "é",
-        "ok",
-        "%22",
-        "%0A",
-    ] {
+    for text in ["test", "Error", "no%20such%20words", "é", "ok", "%0A"] {
         let path = format!("/api/search?scope=said&limit=1000&q={text}");
         let (files, index) = (board.answered(&path), from_index(&indexed, text));
         assert_eq!(files["runs_from_index"], 0);

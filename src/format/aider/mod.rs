@@ -523,7 +523,7 @@ mod tests {
 
     #[test]
     fn messages_after_a_reply_are_bounded() {
-        let text = format!("a.py\n```\n{}```\n", "x = 1\n".repeat(50_000));
+        let text = format!("a.py\n```\n{}```\n", "x = 1\n".repeat(5_000));
         for message in [
             "Applied edit to a.py",
             "UnifiedDiffNoMatch: hunk failed to apply!",
@@ -534,7 +534,7 @@ mod tests {
                 ..Part::default()
             };
             let mut beyond = 0;
-            for _ in 0..1_000 {
+            for _ in 0..2 * MAX_EDITS {
                 let part = told(message, &step);
                 step.calls.extend(part.calls);
                 step.answers.extend(part.answers);
