@@ -220,12 +220,12 @@ fn back_leads_to_where_one_was() {
     page.wait("!document.querySelector('#verdict-line').open");
     page.click("#step-2 a");
     at(2);
-    page.eval("history.back()");
+    page.back();
     at(4);
-    page.eval("history.back()");
+    page.back();
     page.wait(&format!(
         "document.querySelector('#stepview h2')?.innerText.toLowerCase() === {first:?}"
     ));
-    page.eval("history.back()");
+    page.back();
     page.wait("location.search.includes('q=handoff') && document.querySelectorAll('#rows tr').length === 1");
 }

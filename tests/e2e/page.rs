@@ -107,6 +107,16 @@ impl Page {
             .unwrap_or_else(|error| panic!("{error}\nin {script}"))
     }
 
+    /// Goes back in the history. The script returns before the page is replaced.
+    pub(crate) fn back(&self) {
+        self.eval("setTimeout(() => history.back()) && null");
+    }
+
+    /// Loads the page again. The script returns before the page is replaced.
+    pub(crate) fn reload(&self) {
+        self.eval("setTimeout(() => location.reload()) && null");
+    }
+
     /// Waits until `script` is true in the page.
     pub(crate) fn wait(&self, script: &str) {
         // A page that is being replaced can't be queried, which counts as not yet true.

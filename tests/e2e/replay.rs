@@ -217,7 +217,7 @@ fn playing_pauses_and_the_clocks_are_kept_in_the_address() {
         format!("{paused}&clock=time"),
         "it stays at the paused position"
     );
-    page.eval("location.reload()");
+    page.reload();
     page.wait(
         "document.readyState === 'complete' && !window.here && document.querySelector('#pos')",
     );
@@ -232,7 +232,7 @@ fn back_leads_to_where_one_jumped_from() {
     at(&page, "1", 3);
     page.press("G");
     position(&page, "box.last");
-    page.eval("history.back()");
+    page.back();
     at(&page, "1", 3);
     page.wait("document.querySelector('.pos').innerText === 'step 1 · event 16 of 64'");
 }

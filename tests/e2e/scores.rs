@@ -65,7 +65,7 @@ fn a_click_opens_the_step_of_the_nearest_point() {
     let target = page.eval("document.querySelector('#lane-0 svg a:nth-of-type(3)').href.baseVal");
     page.click("#lane-0 svg a:nth-of-type(3) circle");
     page.wait(&format!("location.pathname + location.search === {target}"));
-    page.eval("history.back()");
+    page.back();
     page.wait("location.pathname.endsWith('/scores') && document.readyState === 'complete'");
     page.click("#lane-0 svg.chart");
     page.wait("/step=\\d/.test(location.search)");

@@ -113,7 +113,7 @@ fn keys_walk_on_where_the_rows_of_the_page_end() {
     page.wait("document.querySelector('#step-0') && !document.querySelector('#step-215')");
     page.press("j");
     wait_for(&page, 216);
-    page.eval("history.back()");
+    page.back();
     wait_for(&page, 215);
 }
 

@@ -53,7 +53,7 @@ fn typing_a_number_changes_the_answer_and_the_address_without_a_load() {
         "1x",
         "the address matches the form"
     );
-    page.eval("history.back()");
+    page.back();
     page.wait("location.search === '?rule=max_steps%3D1' && document.querySelector('[name=max_steps]').value === '1'");
     assert_eq!(page.complaints(), Vec::<String>::new());
 }
