@@ -108,8 +108,8 @@ impl RunWriter {
     /// before anything is written, it removes the directory that it created.
     ///
     /// # Errors
-    /// Fails if the id isn't a single plain directory name, or the directory already contains a
-    /// trace. Also returns I/O errors.
+    /// Fails if the id isn't a single plain directory name, if the directory already contains a
+    /// trace, or if another writer has it. Also returns I/O errors.
     pub fn create(root: impl AsRef<Path>, run_id: &str) -> crate::Result<Self> {
         if let Some(fault) = id_fault(run_id) {
             let message = format!("run id {run_id:?} can't be a directory name: {fault}");
@@ -136,9 +136,18 @@ impl RunWriter {
                 error.hint("to continue that run in a program, open it with `Earlier::open`")
             );
         }
+        // The reserve's file is created exclusively, so only one of two concurrent callers gets the
+        // name.
+        let reserve = Reserve::take(&dir).map_err(|error| {
+            let message = format!("can't reserve disk space in {}", dir.display());
+            let hint = "if another program is writing this run, give the run another name";
+            Error::new(Kind::Unreadable, message)
+                .because(error)
+                .hint(hint)
+        })?;
         Ok(Self {
             _made: made,
-            ..Self::new(dir, run_id.to_owned(), None)
+            ..Self::new(dir, run_id.to_owned(), Some(reserve))
         })
     }
 
