@@ -13,7 +13,7 @@ use super::rules::ending;
 use super::stats::Stats;
 use super::text::clip;
 use crate::model::names::the_critic;
-use crate::model::{Budget, Code, Evidence, Gate, Origin, Reading, Source, StopVerdict};
+use crate::model::{Budget, Code, Evidence, Gate, Origin, Outcome, Reading, Source, StopVerdict};
 
 /// The rules of a run. The set holds no state: the running totals are in the caller's [`Stats`], so
 /// one set can serve many runs.
@@ -434,7 +434,14 @@ impl<S> Evaluation<'_, S> {
                  reading,
                  from,
              }| {
-                let (outcome, stop_reason) = ending(&code, &source);
+                let (mut outcome, stop_reason) = ending(&code, &source);
+                // A policy may stop with the code of an answer. Only an answer completes a run.
+                if source == Source::Policy
+                    && outcome == Outcome::Completed
+                    && self.facts.final_answer.is_none()
+                {
+                    outcome = Outcome::Halted;
+                }
                 StopVerdict {
                     criterion,
                     gate: Some(self.gate),

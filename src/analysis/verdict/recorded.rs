@@ -17,6 +17,9 @@ use crate::stop::{self, BUDGETS};
 /// The note about a verdict that its own rules contradict.
 const DENIAL: &str = "but the recorded rules and steps contradict it";
 
+/// How the detail begins if the agent set the stop reason. The reason follows.
+const REASON_SET: &str = "the agent set its stop reason to ";
+
 /// State fields that the engine itself changes, in every step or at the end.
 const ENGINE_KEYS: [&str; 4] = ["current_step", "metrics", "stop_reason", "final_result"];
 
@@ -47,10 +50,12 @@ pub(super) fn read(facts: &Facts<'_>, stop: &StopVerdict) -> (Outcome, RunStatus
         Code::BudgetTime => Some("ms"),
         _ => None,
     };
-    let denied = facts
-        .disputed_limit(what, &disputed, spent)
-        .or_else(|| facts.disputed_total(what, unit?));
-    let wording = denied.unwrap_or_else(|| sentence(facts, stop));
+    let wording = borrowed_reason(stop).or_else(|| {
+        facts
+            .disputed_limit(what, &disputed, spent)
+            .or_else(|| facts.disputed_total(what, unit?))
+    });
+    let wording = wording.unwrap_or_else(|| sentence(facts, stop));
     let is_refuted = disputed.disputed().is_none()
         && facts.retraced().is_some_and(|retraced| retraced.is_refuted);
     let denial = is_refuted.then(|| Note::new(NoteKind::Denial, DENIAL));
@@ -64,16 +69,43 @@ pub(super) fn read(facts: &Facts<'_>, stop: &StopVerdict) -> (Outcome, RunStatus
         .note(facts.refusal(by_code))
         .noted(facts.asides(&stop.stop_reason))
         .noted(denial);
-    (outcome, mark(&stop.code, by_code), wording)
+    let status = match mark(&stop.code, by_code) {
+        RunStatus::Limit | RunStatus::Critic if stop.source == Source::Agent => RunStatus::Stopped,
+        status => status,
+    };
+    (outcome, status, wording)
+}
+
+/// Describes an end for which the agent set the stop reason of a rule or of the engine, such as
+/// `budget_steps`. Whether a limit was reached doesn't matter then.
+fn borrowed_reason(stop: &StopVerdict) -> Option<Wording> {
+    if stop.source != Source::Agent || matches!(stop.code, Code::Final | Code::AgentCondition) {
+        return None;
+    }
+    let detail = stop.reading.detail.strip_prefix(REASON_SET);
+    let reason = detail.unwrap_or(&stop.stop_reason);
+    let step = stop.step.map(|step| format!(" after step {step}"));
+    let head = format!(
+        "The agent ended the run as {reason}{}",
+        step.unwrap_or_default()
+    );
+    Some(Wording::new(
+        head,
+        format!("Ended by the agent as {reason}"),
+    ))
 }
 
 /// Returns the outcome that the code of a verdict implies. A custom code implies none, so its
 /// recorded outcome is returned.
 fn outcome_by_code(stop: &StopVerdict) -> Outcome {
-    if matches!(stop.code, Code::Custom(_)) {
+    let by_code = stop.code.outcome(&stop.source);
+    // A policy that stops with the code of an answer completes nothing if there is no answer.
+    let is_without_answer = stop.source == Source::Policy
+        && (by_code, stop.outcome) == (Outcome::Completed, Outcome::Halted);
+    if matches!(stop.code, Code::Custom(_)) || is_without_answer {
         stop.outcome
     } else {
-        stop.code.outcome(&stop.source)
+        by_code
     }
 }
 

@@ -284,6 +284,51 @@ fn a_recorded_limit_is_told_with_what_was_measured() {
     );
 }
 
+#[test]
+fn a_stop_reason_that_the_agent_borrowed_is_told_as_its_own() {
+    let ends = |code: &str, reason: &str, detail: &str| {
+        let stop = format!(
+            r#"{{"code": "{code}", "source": "agent", "gate": "after_step", "step": 0, "stop_reason": "{reason}",
+            "outcome": "truncated", "detail": "{detail}"}}"#
+        );
+        let verdict = recorded_as("act", &stop);
+        (verdict.sentence.to_string(), verdict.mark)
+    };
+    assert_eq!(
+        ends(
+            "budget_steps",
+            "budget_steps",
+            "the agent set its stop reason to budget_steps"
+        ),
+        (
+            "The agent ended the run as budget_steps after step 0".to_owned(),
+            RunStatus::Stopped
+        )
+    );
+    let (sentence, mark) = ends(
+        "critic_stop",
+        "critic_stop",
+        "the agent set its stop reason to critic_stop",
+    );
+    assert_eq!(
+        (&*sentence, mark),
+        (
+            "The agent ended the run as critic_stop after step 0",
+            RunStatus::Stopped
+        )
+    );
+    // The state's word is told, not the code that it stands for.
+    let (sentence, _) = ends(
+        "cancelled_after_step",
+        "cancelled_after_step",
+        "the agent set its stop reason to interrupt",
+    );
+    assert_eq!(
+        sentence,
+        "The agent ended the run as interrupt after step 0"
+    );
+}
+
 /// Every code has its own sentence, and a status that fits its outcome.
 #[test]
 fn every_code_reads_as_a_sentence() {

@@ -9,7 +9,10 @@ use tokio::sync::Barrier;
 
 use super::*;
 use crate::model::price::{Price, Prices};
-use crate::stop::{Code, MaxRuntime, Outcome, StopSpec, Usage};
+use crate::stop::{
+    Check, Code, CriterionError, MaxRuntime, Outcome, Reading, StopCriterion, StopCx, StopSpec,
+    Usage,
+};
 
 /// Changes its state with a closure in its first step.
 struct Sets<F>(F);
@@ -82,6 +85,27 @@ async fn an_answer_in_the_state_ends_the_run_and_stays() {
     );
     let by_code = ends(|state| state.set_stop(Code::MaxRounds, answer()).unwrap()).await;
     assert_eq!(by_code, done("budget_steps", Outcome::Truncated));
+}
+
+#[tokio::test]
+async fn a_policy_completes_nothing_without_an_answer() {
+    struct Done;
+    impl StopCriterion<State<()>> for Done {
+        fn id(&self) -> &str {
+            "done"
+        }
+        fn check(&self, _: &StopCx<'_, State<()>>) -> Result<Check, CriterionError> {
+            Ok(Check::stop(Code::Final, Reading::text("it is done")))
+        }
+    }
+    let engine =
+        Engine::builder(Sets(|_: &mut State<()>| {})).rules(|rules| rules.policy_with(Done));
+    let result = engine.process(None).build().unwrap().run("t").await;
+    assert_eq!(
+        (&result.verdict.code, result.verdict.outcome),
+        (&Code::Final, Outcome::Halted)
+    );
+    assert!(!result.task.success);
 }
 
 #[test]
