@@ -1,7 +1,8 @@
 //! Gets a decision from the model: builds the prompt, sends the request and parses the reply.
 //! Retries requests that are too long and replies that are empty, within limits.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -10,11 +11,12 @@ use super::agent::{Agent, Prompt};
 use super::cancel::caught_now;
 use super::chat::{Message, ModelError, ModelErrorKind, Reply, Request};
 use super::decision::Decision;
+use super::earlier::Spent;
 use super::fault::{Fault, NoDecision};
 use super::hook::Moment;
 use super::parse::{self, Parsed};
 use super::result::{ModelTurn, StepRecord};
-use super::session::Session;
+use super::session::{Asking, Session};
 use super::step::cx;
 use super::talk::with_ids;
 use super::toolbox::clip;
@@ -119,14 +121,6 @@ struct ParserResult<'a> {
     has_diagnostics: bool,
 }
 
-/// The progress of a request.
-#[derive(Debug, Default)]
-struct Came {
-    was_asked: AtomicBool,
-    /// Bytes of text received.
-    bytes: AtomicU64,
-}
-
 impl<A: Agent> Session<A> {
     /// Asks the model for the decision of a step.
     pub(super) async fn ask_model(
@@ -228,23 +222,20 @@ impl<A: Agent> Session<A> {
                     Err(ModelError::new(ModelErrorKind::Overflow, wrong))
                 }
                 None => {
-                    let came = Came::default();
+                    let asking = Arc::new(Asking::new(estimated));
+                    self.run.asking = Some(Arc::clone(&asking));
                     let on_text = |text: &str| {
-                        came.bytes.fetch_add(text.len() as u64, Ordering::Relaxed);
+                        asking.bytes.fetch_add(text.len() as u64, Ordering::Relaxed);
                         (self.parts.on_text)(text);
                     };
-                    let asking = async {
-                        came.was_asked.store(true, Ordering::Relaxed);
+                    let answer = async {
+                        asking.has_begun.store(true, Ordering::Relaxed);
                         model.complete(&request, &on_text).await
                     };
-                    let answered = self.parts.cancel.guard(asking).await;
-                    if answered.is_err() && came.was_asked.load(Ordering::Relaxed) {
-                        // The service won't report the usage of a dropped request.
-                        let usage = Usage::estimated(
-                            estimated,
-                            came.bytes.load(Ordering::Relaxed).div_ceil(4),
-                        );
-                        self.spend(record, usage, None, None);
+                    let answered = self.parts.cancel.guard(answer).await;
+                    self.run.asking = None;
+                    if answered.is_err() && asking.has_begun() {
+                        self.spend(record, asking.usage(), None, None);
                     }
                     answered?
                 }
@@ -351,7 +342,13 @@ impl<A: Agent> Session<A> {
 
     /// Adds the tokens of a request and their cost. The cost is the reported one, or else an
     /// estimate from the prices.
-    fn spend(&self, record: &mut StepRecord, usage: Usage, told: Option<f64>, model: Option<&str>) {
+    fn spend(
+        &mut self,
+        record: &mut StepRecord,
+        usage: Usage,
+        told: Option<f64>,
+        model: Option<&str>,
+    ) {
         if usage == Usage::default() && told.is_none() {
             return;
         }
@@ -369,7 +366,13 @@ impl<A: Agent> Session<A> {
             // One call without a cost makes the step's cost unknown.
             spent => spent.zip(cost).map(|(spent, cost)| spent + cost),
         };
-        facts.usage = Some(before.plus(usage));
+        let usage = before.plus(usage);
+        facts.usage = Some(usage);
+        self.run.spent = Spent {
+            usage,
+            cost_usd: facts.cost_usd,
+            cost_estimated: facts.cost_estimated,
+        };
     }
 
     /// Parses the decision from a reply.

@@ -338,8 +338,8 @@ impl<A: Agent> Builder<A> {
     /// Ends the run after this time and drops all work in progress, including the judging of an
     /// answer. Off by default.
     ///
-    /// The budget's time limit also interrupts decisions and actions, but lets critics judge an
-    /// answer that was already given. Time rules are only checked at gates. Waiting for a person
+    /// The budget's time limit also interrupts decisions, actions and critics, but lets critics judge
+    /// an answer that was already given. Time rules are only checked at gates. Waiting for a person
     /// ends when any of these limits is reached.
     #[must_use]
     pub fn hard_timeout(mut self, limit: Duration) -> Self {

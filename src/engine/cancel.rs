@@ -19,8 +19,8 @@ pub struct Cancel {
     wish: watch::Sender<Wish>,
     /// When the run ends and drops all work in progress. Only set in the engine's own clone.
     deadline: Option<Instant>,
-    /// When the run's time is used up. Decisions and actions are dropped then, but an existing
-    /// answer is still judged.
+    /// When the run's time is used up. All work is dropped then, except the judging of an existing
+    /// answer.
     limit: Option<Instant>,
     /// When a rule will end the run. Limits how long a person may take to answer. The rule's gate
     /// handles everything else.
@@ -113,6 +113,11 @@ impl Cancel {
         self.dropped.load(Ordering::Relaxed)
     }
 
+    /// Returns whether work was dropped, or must be dropped now, because of a time limit.
+    pub(super) fn is_out_of_time(&self) -> bool {
+        self.is_late() || self.dropped()
+    }
+
     /// Returns whether the deadline has passed.
     pub(super) fn is_late(&self) -> bool {
         self.deadline
@@ -120,7 +125,7 @@ impl Cancel {
     }
 
     pub(super) fn wish(&self) -> Wish {
-        if self.is_late() || self.dropped() {
+        if self.is_out_of_time() {
             Wish::Now
         } else {
             *self.wish.borrow()

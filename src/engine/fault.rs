@@ -149,7 +149,7 @@ impl<A: Agent> Session<A> {
         let advice = fault
             .advice
             .unwrap_or_else(|| format!("The last step failed: {}", fault.message));
-        self.feedback.push(advice);
+        self.advise(advice);
         record.facts.error = Some(StepError {
             phase,
             message: fault.message,

@@ -24,6 +24,7 @@ impl<A: Agent> Session<A> {
         };
         let step = record.step;
         let mut opinions = Vec::with_capacity(self.parts.critics.len());
+        let mut is_cut_off = false;
         for critic in &self.parts.critics {
             let cx = CriticCx {
                 step,
@@ -31,24 +32,30 @@ impl<A: Agent> Session<A> {
                 decision,
                 results: &record.results,
             };
-            let judged = match self
-                .parts
-                .cancel
-                .guard_judging(async { critic.judge(cx).await })
-                .await
-            {
+            let cancel = &self.parts.cancel;
+            let judging = async { critic.judge(cx).await };
+            // The run's time limit leaves an existing answer time to be judged.
+            let judged = if record.facts.candidate {
+                cancel.guard_judging(judging).await
+            } else {
+                cancel.guard(judging).await
+            };
+            let judged = match judged {
                 Ok(judged) => judged,
                 Err(Lost::Panicked(text)) => Err(CriticError::new(text)),
                 // Without a complete judgment, the answer isn't accepted. Earlier opinions are
                 // kept.
                 Err(Lost::Cancelled) => {
-                    let (source, code) = (Source::Cancel, Code::CancelledImmediate);
-                    record.facts.force(
-                        Gate::AfterStep,
-                        source,
-                        code,
-                        "cancelled while critics were judging",
-                    );
+                    is_cut_off = true;
+                    // The gate names the time limit.
+                    if !cancel.is_out_of_time() {
+                        record.facts.force(
+                            Gate::AfterStep,
+                            Source::Cancel,
+                            Code::CancelledImmediate,
+                            "cancelled while critics were judging",
+                        );
+                    }
                     break;
                 }
             };
@@ -119,7 +126,7 @@ impl<A: Agent> Session<A> {
             },
         );
         let Some(output) = decisive.and_then(|at| outputs.get(at)) else {
-            if record.facts.forced.is_none() {
+            if !is_cut_off {
                 self.emit(step, "CRITIC", "pass", ());
             }
             return;
@@ -137,8 +144,7 @@ impl<A: Agent> Session<A> {
                         output.critic_name, output.reason
                     )
                 };
-                self.feedback
-                    .push(output.instruction_patch.clone().unwrap_or_else(asked));
+                self.advise(output.instruction_patch.clone().unwrap_or_else(asked));
                 self.emit(step, "CRITIC", "retry", event);
             }
             CriticWish::Stop => self.emit(step, "CRITIC", "stop", event),

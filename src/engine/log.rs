@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::recorder::StepLine;
 use super::result::{EventRecord, StepRecord};
-use crate::stop::{Code, Source, StopVerdict};
+use crate::stop::{Code, Source};
 use crate::trace::{EventLine, RunEnd, RunInfo, RunWriter, WriteError};
 
 /// The records of a run.
@@ -18,8 +18,8 @@ pub(super) struct Log {
     pub(super) broken: Option<String>,
     pub(super) steps: Vec<StepRecord>,
     pub(super) events: Vec<EventRecord>,
-    /// The time of the newest line, until the run is closed.
-    open_since: Option<i64>,
+    /// Whether the run has begun and isn't closed. Always false without a writer.
+    pub(super) is_open: bool,
 }
 
 /// A phase event to record.
@@ -79,7 +79,7 @@ impl Log {
             return;
         };
         let info = info();
-        self.open_since = Some(info.started_at);
+        self.is_open = true;
         let done = writer.begin(info);
         self.note_failure(done);
     }
@@ -107,7 +107,6 @@ impl Log {
             return;
         };
         let ts = ts();
-        self.open_since = Some(ts);
         let done = writer.event(&EventLine {
             step_id: step,
             phase,
@@ -138,7 +137,7 @@ impl Log {
 
     pub(super) fn finish(&mut self, end: impl FnOnce() -> RunEnd) {
         let done = self.writer.as_mut().map(|writer| writer.finish(end()));
-        self.open_since = None;
+        self.is_open = false;
         self.note_failure(done.unwrap_or(Ok(())));
         if let Some(altered) = self
             .writer
@@ -164,34 +163,4 @@ impl Log {
             self.broken.get_or_insert_with(|| format!("{wrong}{cause}"));
         }
     }
-}
-
-impl Drop for Log {
-    /// Closes the run as cancelled if its future is dropped, for example by a timeout.
-    fn drop(&mut self) {
-        let Some(ts) = self.open_since else { return };
-        let step = self.steps.last().map(|last| last.step);
-        let detail = "the run was dropped before it ended";
-        let verdict = StopVerdict::outside(Source::Cancel, Code::CancelledImmediate, step, detail);
-        let payload = Dropped {
-            stop_reason: &verdict.stop_reason,
-            stop: &verdict,
-        };
-        let event = Event {
-            ok: false,
-            ..Event::new(step.unwrap_or(0), "END", "", payload)
-        };
-        self.event(event, || ts);
-        self.finish(|| RunEnd {
-            ended_at: Some(ts),
-            stop: Some(verdict),
-            ..RunEnd::default()
-        });
-    }
-}
-
-#[derive(Serialize)]
-struct Dropped<'a> {
-    stop_reason: &'a str,
-    stop: &'a StopVerdict,
 }

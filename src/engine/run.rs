@@ -106,6 +106,9 @@ impl<A: Agent> Engine<A> {
             goes_on: false,
             carried: Duration::ZERO,
             issues: Vec::new(),
+            open_step: None,
+            spent: Spent::default(),
+            asking: None,
             task,
         };
         let resumed = earlier.as_ref().map(Earlier::told);
@@ -141,7 +144,8 @@ impl<A: Agent> Engine<A> {
             .map_err(|panic| (Code::AgentFailed, panic))
             .and_then(|made| {
                 let state = made.map_err(|error| (Code::AgentFailed, error.message))?;
-                first_state(state, &rules, run.goes_on)
+                caught_now(|| first_state(state, &rules, run.goes_on))
+                    .map_err(|panic| (Code::AgentFailed, panic))?
                     .map_err(|wrong| (Code::TaskValidationFailed, wrong))
             });
         let specs = tools.specs();
@@ -471,17 +475,31 @@ impl Run {
 
     /// Writes the end and returns the result.
     fn close<D>(mut self, state: Option<State<D>>, verdict: StopVerdict) -> RunResult<D> {
+        let task = self.end(state.as_ref(), &verdict);
+        RunResult {
+            step_count: self.stats.steps,
+            trace: self.log.dir(),
+            trace_error: self.log.broken.take(),
+            steps: std::mem::take(&mut self.log.steps),
+            events: std::mem::take(&mut self.log.events),
+            last_text: self.last_text.take(),
+            stats: std::mem::take(&mut self.stats),
+            verdict,
+            state,
+            task,
+        }
+    }
+
+    /// Writes the end.
+    fn end<D>(&mut self, state: Option<&State<D>>, verdict: &StopVerdict) -> TaskResult {
         let took = Duration::from_millis(self.stats.elapsed_ms.unwrap_or_else(|| self.ms()));
-        let answer = state
-            .as_ref()
-            .and_then(|state| state.final_result.as_deref());
+        let answer = state.and_then(|state| state.final_result.as_deref());
         let told = |words: &str| {
             state
-                .as_ref()
                 .map(|state| state.criterion(words))
                 .unwrap_or_default()
         };
-        let task = TaskResult::new(&self.task, &verdict, answer, told, took, &self.stats);
+        let task = TaskResult::new(&self.task, verdict, answer, told, took, &self.stats);
         #[derive(Serialize)]
         struct End<'a> {
             stop_reason: &'a str,
@@ -504,7 +522,7 @@ impl Run {
         }
         let payload = End {
             stop_reason: &verdict.stop_reason,
-            stop: &verdict,
+            stop: verdict,
             facts: self.unwritten.as_ref(),
             issues: &self.issues,
             last_text: last_text.as_deref(),
@@ -522,18 +540,34 @@ impl Run {
         );
         let ts = self.clock.now_us();
         self.log
-            .finish(|| ending(&verdict, &task, &self.failures.report, took, ts));
-        RunResult {
-            step_count: self.stats.steps,
-            trace: self.log.dir(),
-            trace_error: self.log.broken.take(),
-            steps: std::mem::take(&mut self.log.steps),
-            events: std::mem::take(&mut self.log.events),
-            last_text: self.last_text,
-            stats: self.stats,
-            verdict,
-            state,
-            task,
+            .finish(|| ending(verdict, &task, &self.failures.report, took, ts));
+        task
+    }
+}
+
+impl Drop for Run {
+    /// Closes the run as cancelled if its future is dropped, for example by a timeout. The step in
+    /// progress has no line, but its tokens and its time count.
+    fn drop(&mut self) {
+        if !self.log.is_open {
+            return;
         }
+        self.stats.elapsed_ms = Some(self.ms());
+        let mut spent = self.spent;
+        if let Some(asking) = self.asking.take().filter(|asking| asking.has_begun()) {
+            spent.usage = spent.usage.plus(asking.usage());
+            spent.cost_usd = None;
+        }
+        if let Some(step) = self.open_step.filter(|_| spent != Spent::default()) {
+            self.stats
+                .add_unfinished(step, spent.usage, spent.cost_usd, spent.cost_estimated);
+        }
+        let verdict = StopVerdict::outside(
+            Source::Cancel,
+            Code::CancelledImmediate,
+            self.open_step,
+            "the run was dropped before it ended",
+        );
+        self.end::<()>(None, &verdict);
     }
 }

@@ -3,6 +3,8 @@
 //! Independent of the order of its phases, which `run` and `step` define.
 
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use serde::Serialize;
@@ -21,7 +23,7 @@ use super::talk::Conversation;
 use super::task::{Task, TaskIssue};
 use super::tool::Shared;
 use super::toolbox::{ToolResult, Toolbox};
-use crate::stop::{Code, Gate, Source, Stats, StepFacts, StopSet};
+use crate::stop::{Code, Gate, Source, Stats, StepFacts, StopSet, Usage};
 
 /// A run in progress.
 pub(super) struct Session<A: Agent> {
@@ -67,9 +69,57 @@ pub(super) struct Run {
     /// Run time before the clock was started.
     pub(super) carried: Duration,
     pub(super) issues: Vec<TaskIssue>,
+    /// The newest step that began.
+    pub(super) open_step: Option<u64>,
+    /// Usage of its requests, until it's part of `stats`.
+    pub(super) spent: Spent,
+    /// The request in progress.
+    pub(super) asking: Option<Arc<Asking>>,
 }
 
+/// The progress of a request.
+#[derive(Debug, Default)]
+pub(super) struct Asking {
+    /// Estimated tokens of the request.
+    input: u64,
+    pub(super) has_begun: AtomicBool,
+    /// Bytes of text received.
+    pub(super) bytes: AtomicU64,
+}
+
+impl Asking {
+    pub(super) fn new(input: u64) -> Self {
+        Self {
+            input,
+            ..Self::default()
+        }
+    }
+
+    pub(super) fn has_begun(&self) -> bool {
+        self.has_begun.load(Ordering::Relaxed)
+    }
+
+    /// Returns an estimate of the request's usage. The service won't report the usage of a dropped
+    /// request.
+    pub(super) fn usage(&self) -> Usage {
+        let output = self.bytes.load(Ordering::Relaxed).div_ceil(4);
+        Usage::estimated(self.input, output)
+    }
+}
+
+/// Maximum number of feedback texts for one prompt. The newest are kept. More come together only if
+/// an agent fails again and again before it asks its model.
+const MAX_FEEDBACK: usize = 8;
+
 impl<A: Agent> Session<A> {
+    /// Adds a text to the next prompt.
+    pub(super) fn advise(&mut self, text: String) {
+        if self.feedback.len() >= MAX_FEEDBACK {
+            self.feedback.remove(0);
+        }
+        self.feedback.push(text);
+    }
+
     /// Adds an end from outside the rules to the facts, before the gate is checked.
     pub(super) fn outside(&mut self, gate: Gate, facts: &mut StepFacts) {
         self.run.fault = self.run.fault.take().or_else(|| self.run.log.fault());

@@ -11,6 +11,7 @@ use super::builder::Parts;
 use super::cancel::{Lost, Wish, caught_now};
 use super::clock::step_seed;
 use super::decision::{Action, Decision, Mode};
+use super::earlier::Spent;
 use super::env::{EnvError, EnvStep};
 use super::fault::{Fault, NoDecision};
 use super::hook::Moment;
@@ -33,12 +34,14 @@ impl<A: Agent> Session<A> {
         facts.resumed = self.run.goes_on && step == self.run.first;
         if facts.resumed {
             self.run.lost.add_to(&mut facts);
+            self.run.spent = self.run.lost;
         }
         let ruling = self.ask(Gate::BeforeStep, &mut facts);
         if ruling.verdict.is_some() {
             self.run.unwritten = Some(facts);
             return ruling.verdict;
         }
+        self.run.open_step = Some(step);
         let mut record = StepRecord::new(step, facts);
         self.hear(|_, state| Some(Moment::BeforeStep { step, state }));
         self.emit(step, "DECIDE", "start", ());
@@ -69,6 +72,10 @@ impl<A: Agent> Session<A> {
     /// Checks the rules at a gate.
     fn ask(&mut self, gate: Gate, facts: &mut StepFacts) -> Ruling {
         self.outside(gate, facts);
+        if gate != Gate::BeforeStep {
+            // The rules add it to `stats`.
+            self.run.spent = Spent::default();
+        }
         self.rules.check(
             gate,
             &mut self.run.stats,
@@ -448,7 +455,7 @@ impl<A: Agent> Session<A> {
     ) -> Option<StopVerdict> {
         let step = record.step;
         for refusal in &ruling.refused {
-            self.feedback.push(format!(
+            self.advise(format!(
                 "The answer was not accepted: {}",
                 refusal.reading.detail
             ));

@@ -373,6 +373,27 @@ impl Stats {
         }
     }
 
+    /// Adds the usage of a step whose decision was interrupted. `cost_usd` is in US dollars, if it's
+    /// known.
+    pub(crate) fn add_unfinished(
+        &mut self,
+        step: u64,
+        usage: Usage,
+        cost_usd: Option<f64>,
+        is_estimated: bool,
+    ) {
+        self.last_step = Some(step);
+        self.tokens = self.tokens.plus(usage);
+        self.last_usage = Some((step, usage));
+        self.cut_short = self.besides();
+        let cost = Cost {
+            usd: cost_usd.unwrap_or_default(),
+            missing: u64::from(cost_usd.is_none()),
+            estimated: is_estimated,
+        };
+        self.undone = Some((step, cost));
+    }
+
     fn completed(&mut self, facts: &StepFacts) {
         self.steps = self.steps.saturating_add(1);
         self.undone = None;

@@ -215,6 +215,89 @@ async fn a_run_whose_future_is_dropped_is_closed() {
     );
 }
 
+#[tokio::test]
+async fn a_dropped_run_records_the_open_step_with_its_tokens_and_time() {
+    let dir = tempfile::tempdir().unwrap();
+    let writer = RunWriter::create(dir.path(), "r").unwrap();
+    // The second request never ends.
+    struct Silent;
+    impl ChatModel for Silent {
+        fn name(&self) -> &str {
+            "silent"
+        }
+        async fn complete(
+            &self,
+            request: &Request,
+            on_text: &(dyn Fn(&str) + Send + Sync),
+        ) -> Result<Reply, ModelError> {
+            if request.messages.len() == 1 {
+                let call = ToolCall::new("a", "echo", r#"{"text": "one"}"#);
+                return Ok(Reply::calls([call]).usage(10, 5));
+            }
+            on_text("Half an answer, and then");
+            std::future::pending().await
+        }
+    }
+    let run = Engine::builder(Asks)
+        .model(Silent)
+        .tool(Echo)
+        .clock(Stepping::new(0, Duration::from_millis(7)))
+        .process(None)
+        .record(writer)
+        .build()
+        .unwrap()
+        .run("?");
+    let mut run = Box::pin(run);
+    let is_pending =
+        std::future::poll_fn(|cx| std::task::Poll::Ready(run.as_mut().poll(cx).is_pending())).await;
+    assert!(is_pending);
+    drop(run);
+    let disk = Disk::read(&dir.path().join("r"));
+    assert_eq!(disk.steps.len(), 1);
+    let end = disk.end();
+    assert_eq!(
+        (&end["step_id"], &end["payload"]["stop"]["step"]),
+        (&json!(1), &json!(1))
+    );
+    let summary = &disk.manifest["summary"];
+    let of_first_step = disk.steps[0]["context"]["tokens_total"].as_u64().unwrap();
+    assert_eq!(of_first_step, 15);
+    // The second request and the received text are estimated.
+    assert!(summary["token_usage"].as_u64() > Some(15 + 6), "{summary}");
+    let ended = disk.steps[0]["facts"]["t_end_ms"].as_f64().unwrap();
+    let took = summary["latency_seconds"].as_f64().unwrap();
+    assert!(took * 1e3 > ended, "{took} s, and {ended} ms");
+}
+
+#[tokio::test]
+async fn a_state_that_panics_while_it_is_first_serialized_ends_as_a_failure() {
+    struct Trap;
+    impl Serialize for Trap {
+        fn serialize<S: serde::Serializer>(&self, _: S) -> Result<S::Ok, S::Error> {
+            panic!("not today")
+        }
+    }
+    impl<'de> Deserialize<'de> for Trap {
+        fn deserialize<D: serde::Deserializer<'de>>(_: D) -> Result<Self, D::Error> {
+            Ok(Self)
+        }
+    }
+    struct Traps;
+    impl Agent for Traps {
+        type Data = Trap;
+        fn name(&self) -> &str {
+            "traps"
+        }
+        fn init_state(&mut self, task: &Task) -> Result<State<Trap>, AgentError> {
+            Ok(State::new(&*task.objective, Trap))
+        }
+    }
+    let (result, disk) = recorded(Engine::builder(Traps).process(None), "?").await;
+    assert_eq!(result.verdict.code, crate::stop::Code::AgentFailed);
+    assert_eq!(result.verdict.reading.detail, "panicked: not today");
+    assert_eq!(disk.manifest["status"], "failed");
+}
+
 /// Sets its final result in the state, or stops, depending on its fields.
 struct Sets {
     result: Option<&'static str>,

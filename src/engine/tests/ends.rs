@@ -355,6 +355,42 @@ async fn what_is_wrong_before_the_first_step_is_a_verdict_too() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_time_limit_ends_a_critic_that_hangs() {
+    struct Hangs;
+    impl Critic<Notes> for Hangs {
+        fn name(&self) -> &str {
+            "hangs"
+        }
+        async fn judge(&self, _: CriticCx<'_, Notes>) -> Result<Opinion, CriticError> {
+            std::future::pending().await
+        }
+    }
+    let limit = Duration::from_millis(400);
+    let hard = engine([echo("1")]).critic(Hangs).hard_timeout(limit);
+    let hard_with_answer = engine([Decision::final_answer("42")])
+        .critic(Hangs)
+        .hard_timeout(limit);
+    let budget = engine([echo("1")])
+        .critic(Hangs)
+        .clock(SystemClock::start())
+        .max_runtime(limit);
+    for play in [hard, hard_with_answer, budget] {
+        let (result, disk) = recorded(play, "?").await;
+        assert_eq!(
+            ending(&result.verdict),
+            ("budget_time", "budget_time", Some(0))
+        );
+        assert_eq!(result.verdict.source, crate::stop::Source::Budget);
+        assert_eq!((result.answer(), disk.steps.len()), (None, 1));
+        assert!(
+            disk.events
+                .iter()
+                .all(|event| event["payload"]["stage"] != "pass")
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_hard_timeout_drops_what_hangs() {
     struct Hangs;
     impl Tool for Hangs {
