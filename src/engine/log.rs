@@ -59,9 +59,10 @@ impl<'a, P> Event<'a, P> {
 
 impl Log {
     pub(super) fn new(writer: Option<RunWriter>) -> Self {
-        let mut log = Self::default();
-        log.writer = writer;
-        log
+        Self {
+            writer,
+            ..Self::default()
+        }
     }
 
     /// Returns the end of a run whose trace can't be written.
