@@ -13,11 +13,23 @@ impl<'a> TaskText<'a> {
     fn folded(self) -> impl Iterator<Item = char> + use<'a> {
         self.0.chars().flat_map(char::to_lowercase)
     }
+
+    /// Returns both texts from their first difference on, or from a little before it. Tasks made
+    /// from a template begin with the same thousands of bytes.
+    fn from_difference(self, other: Self) -> (Self, Self) {
+        const BLOCK: usize = 64;
+        let blocks = |text: Self| text.0.as_bytes().chunks(BLOCK);
+        let equal = blocks(self).zip(blocks(other)).take_while(|(a, b)| a == b);
+        let at = equal.map(|(block, _)| block.len()).sum();
+        let rest =
+            |text: &'a str| Self(text.get(text.floor_char_boundary(at)..).unwrap_or_default());
+        (rest(self.0), rest(other.0))
+    }
 }
 
 impl PartialEq for TaskText<'_> {
     fn eq(&self, other: &Self) -> bool {
-        self.0 == other.0 || self.folded().eq(other.folded())
+        self.cmp(other) == Ordering::Equal
     }
 }
 
@@ -25,10 +37,8 @@ impl Eq for TaskText<'_> {}
 
 impl Ord for TaskText<'_> {
     fn cmp(&self, other: &Self) -> Ordering {
-        match self.0 == other.0 {
-            true => Ordering::Equal,
-            false => self.folded().cmp(other.folded()),
-        }
+        let (rest, of_other) = TaskText(self.0).from_difference(TaskText(other.0));
+        rest.folded().cmp(of_other.folded())
     }
 }
 
@@ -39,13 +49,21 @@ impl PartialOrd for TaskText<'_> {
 }
 
 impl Hash for TaskText<'_> {
+    /// Hashes the whole text. If only the start counted, tasks made from a template would all have
+    /// the same hash.
     fn hash<H: Hasher>(&self, state: &mut H) {
-        /// Tasks that begin alike are compared in full.
-        const HASHED: usize = 200;
-        let mut buffer = [0; 4];
-        for c in self.folded().take(HASHED) {
-            state.write(c.encode_utf8(&mut buffer).as_bytes());
+        const BLOCK: usize = 64;
+        // A hasher may treat the same bytes differently if they come in other portions.
+        let mut block = String::with_capacity(BLOCK + 4);
+        for c in self.folded() {
+            block.push(c);
+            if block.len() >= BLOCK {
+                state.write(block.as_bytes());
+                block.clear();
+            }
         }
+        state.write(block.as_bytes());
+        state.write_u8(0xff);
     }
 }
 
@@ -70,5 +88,34 @@ mod tests {
         assert_eq!(found.len(), 4);
         assert_eq!(TaskText("ABC").cmp(&TaskText("abc")), Ordering::Equal);
         assert_eq!(TaskText("B").cmp(&TaskText("a")), Ordering::Greater);
+    }
+
+    #[test]
+    fn a_common_start_changes_no_order() {
+        let starts = ["", "a", "É", &"ab".repeat(40), &"aé€𝄞".repeat(20)];
+        let ends = ["", "b", "B", "é", "É", "€", "\u{20ad}", "𝄞", "İ", "zz"];
+        let texts: Vec<String> = starts
+            .iter()
+            .flat_map(|start| ends.map(|end| format!("{start}{end}")))
+            .collect();
+        for a in &texts {
+            for b in &texts {
+                let (one, other) = (TaskText(a), TaskText(b));
+                let whole = a.to_lowercase().cmp(&b.to_lowercase());
+                assert_eq!(one.cmp(&other), whole, "{a:?} {b:?}");
+                assert_eq!(one == other, whole == Ordering::Equal);
+            }
+        }
+    }
+
+    #[test]
+    fn tasks_with_the_same_start_have_different_hashes() {
+        use std::hash::{BuildHasher, RandomState};
+        let state = RandomState::new();
+        let start = "You are a careful engineer. ".repeat(100);
+        let hashes: HashSet<u64> = (0..1_000)
+            .map(|n| state.hash_one(TaskText(&format!("{start}{n}"))))
+            .collect();
+        assert!(hashes.len() > 990, "{}", hashes.len());
     }
 }
