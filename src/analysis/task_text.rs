@@ -14,9 +14,9 @@ impl<'a> TaskText<'a> {
         self.0.chars().flat_map(char::to_lowercase)
     }
 
-    /// Returns both texts from their first difference on, or from a little before it. Tasks made
+    /// Returns both texts without most of the start that they have in common. Tasks made
     /// from a template begin with the same thousands of bytes.
-    fn from_difference(self, other: Self) -> (Self, Self) {
+    fn past_common_start(self, other: Self) -> (Self, Self) {
         const BLOCK: usize = 64;
         let blocks = |text: Self| text.0.as_bytes().chunks(BLOCK);
         let equal = blocks(self).zip(blocks(other)).take_while(|(a, b)| a == b);
@@ -37,7 +37,7 @@ impl Eq for TaskText<'_> {}
 
 impl Ord for TaskText<'_> {
     fn cmp(&self, other: &Self) -> Ordering {
-        let (rest, of_other) = TaskText(self.0).from_difference(TaskText(other.0));
+        let (rest, of_other) = TaskText(self.0).past_common_start(TaskText(other.0));
         rest.folded().cmp(of_other.folded())
     }
 }
