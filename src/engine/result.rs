@@ -28,7 +28,8 @@ pub struct RunResult<D> {
     pub steps: Vec<StepRecord>,
     /// The phase events in order.
     pub events: Vec<EventRecord>,
-    /// Number of completed steps.
+    /// Number of recorded steps, including one that was cut short, and the steps before the run was
+    /// resumed.
     pub step_count: u64,
     /// The result of the task.
     pub task: TaskResult,
@@ -239,7 +240,7 @@ pub struct Criterion {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Metrics {
-    /// Number of completed steps.
+    /// Number of recorded steps, as [`RunResult::step_count`].
     pub steps: u64,
     /// Run time in seconds.
     pub elapsed_seconds: f64,
@@ -261,6 +262,7 @@ impl TaskResult {
         answer: Option<&str>,
         told: impl Fn(&str) -> (Option<bool>, Option<String>),
         took: Duration,
+        steps: u64,
         stats: &Stats,
     ) -> Self {
         let criterion = |words: &String| {
@@ -278,7 +280,7 @@ impl TaskResult {
             final_result: answer.map(str::to_owned),
             criteria: task.success_criteria.iter().map(criterion).collect(),
             metrics: Metrics {
-                steps: stats.steps,
+                steps,
                 elapsed_seconds: took.as_secs_f64(),
                 token_usage: stats.tokens.total(),
                 cost_usd: stats

@@ -144,7 +144,7 @@ impl<A: Agent> Engine<A> {
             .map_err(|panic| (Code::AgentFailed, panic))
             .and_then(|made| {
                 let state = made.map_err(|error| (Code::AgentFailed, error.message))?;
-                caught_now(|| first_state(state, &rules, run.goes_on))
+                caught_now(|| first_state(state, &run.task, &rules, run.goes_on))
                     .map_err(|panic| (Code::AgentFailed, panic))?
                     .map_err(|wrong| (Code::TaskValidationFailed, wrong))
             });
@@ -243,18 +243,20 @@ impl<A: Agent> Engine<A> {
     }
 }
 
-/// Checks the agent's initial state against the limits.
+/// Completes the agent's initial state and checks it against the limits.
 ///
 /// Also returns two snapshots: one from before this engine's first step, against which the first
 /// change is recorded, and one of the current state.
 fn first_state<D: Serialize, S>(
     mut state: State<D>,
+    task: &Task,
     rules: &StopSet<S>,
     goes_on: bool,
 ) -> std::result::Result<(State<D>, Snapshot, Snapshot), String> {
     let before = if goes_on {
         Some(Snapshot::of(&state).map_err(|wrong| wrong.to_string())?)
     } else {
+        state.task.clone_from(&task.objective);
         None
     };
     // Results of an earlier run don't belong to this run.
@@ -477,7 +479,7 @@ impl Run {
     fn close<D>(mut self, state: Option<State<D>>, verdict: StopVerdict) -> RunResult<D> {
         let task = self.end(state.as_ref(), &verdict);
         RunResult {
-            step_count: self.stats.steps,
+            step_count: task.metrics.steps,
             trace: self.log.dir(),
             trace_error: self.log.broken.take(),
             steps: std::mem::take(&mut self.log.steps),
@@ -499,7 +501,8 @@ impl Run {
                 .map(|state| state.criterion(words))
                 .unwrap_or_default()
         };
-        let task = TaskResult::new(&self.task, verdict, answer, told, took, &self.stats);
+        let steps = self.first + self.log.steps.len() as u64;
+        let task = TaskResult::new(&self.task, verdict, answer, told, took, steps, &self.stats);
         #[derive(Serialize)]
         struct End<'a> {
             stop_reason: &'a str,

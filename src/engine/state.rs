@@ -33,7 +33,7 @@ const SCHEMA_VERSION: u32 = 1;
 pub struct State<D> {
     /// The version of the built-in fields: 1.
     pub schema_version: u32,
-    /// The task in words.
+    /// The task in words. The engine sets it before the first step.
     pub task: String,
     /// Number of completed steps.
     pub current_step: u64,
@@ -186,8 +186,8 @@ impl<D> State<D> {
     }
 
     /// Requests the end of the run. `reason` is a [`Code`], its name, or a stop reason of the trace
-    /// format. The answer is kept for every reason. With `final` and `success`, it is judged like
-    /// any other answer.
+    /// format, also in the capitals of QitOS: `MAX_STEPS_REACHED` is `budget_steps`. The answer is
+    /// kept for every reason. With `final` and `success`, it is judged like any other answer.
     ///
     /// # Errors
     /// Fails if the reason is unknown, or if it is `final` or `success` and there is no answer.
@@ -196,7 +196,7 @@ impl<D> State<D> {
         reason: impl Into<Code>,
         final_result: Option<String>,
     ) -> Result<(), StateError> {
-        let code = reason.into();
+        let code = known_name(reason.into());
         let reason = match StopReason::parse(code.as_str()) {
             // The code of a rule is replaced with its stop reason.
             StopReason::Other if !matches!(code, Code::Custom(_)) => {
@@ -282,6 +282,20 @@ impl<D> State<D> {
             Some(reason) => check_stop(reason, self.final_result.as_deref()),
             None => Ok(()),
         }
+    }
+}
+
+/// Returns the code for the name of a QitOS `StopReason`, such as `ENV_TERMINAL`. Returns any other
+/// code unchanged.
+fn known_name(code: Code) -> Code {
+    let Code::Custom(name) = &code else {
+        return code;
+    };
+    let lower = name.to_ascii_lowercase();
+    match &*lower {
+        "max_steps_reached" => Code::BudgetSteps,
+        lower if StopReason::parse(lower) != StopReason::Other => Code::from(lower),
+        _ => code,
     }
 }
 

@@ -130,6 +130,15 @@ async fn case_14_a_forbidden_tool_does_not_run_and_its_step_is_told() {
         ending(&result.verdict),
         ("stop_on_tool", "stop[0]", Some(1))
     );
+    // The step was recorded, though it wasn't completed.
+    assert_eq!(
+        (
+            result.step_count,
+            result.task.metrics.steps,
+            result.stats.steps
+        ),
+        (2, 2, 1)
+    );
     assert_eq!(result.state.unwrap().data.seen, ["0"]);
     assert_eq!(disk.steps.len(), 2);
     assert_eq!(

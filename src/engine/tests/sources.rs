@@ -83,8 +83,37 @@ async fn an_answer_in_the_state_ends_the_run_and_stays() {
         stop("critic_stop").await,
         done("critic_stop", Outcome::Halted)
     );
+    assert_eq!(
+        stop("MAX_STEPS_REACHED").await,
+        done("budget_steps", Outcome::Truncated)
+    );
+    assert_eq!(stop("FINAL").await, done("final", Outcome::Completed));
     let by_code = ends(|state| state.set_stop(Code::MaxRounds, answer()).unwrap()).await;
     assert_eq!(by_code, done("budget_steps", Outcome::Truncated));
+}
+
+#[tokio::test]
+async fn the_engine_sets_the_task_of_the_state() {
+    struct Forgets;
+    impl Agent for Forgets {
+        type Data = ();
+        fn name(&self) -> &str {
+            "forgets"
+        }
+        fn init_state(&mut self, _: &Task) -> Result<State<()>, AgentError> {
+            Ok(State::new("another task", ()))
+        }
+        async fn decide(
+            &mut self,
+            state: &State<()>,
+            _: &StepCx<'_>,
+        ) -> Result<Option<Decision>, AgentError> {
+            Ok(Some(Decision::final_answer(&*state.task)))
+        }
+    }
+    let (result, disk) = recorded(Engine::builder(Forgets).process(None), "the task").await;
+    assert_eq!(result.answer(), Some("the task"));
+    assert_eq!(disk.events[0]["payload"]["state"]["task"], "the task");
 }
 
 #[tokio::test]
