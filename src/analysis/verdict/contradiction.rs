@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 
 use super::cause::{Cause, Spent, cause};
 use super::facts::{Facts, is_disputed, steps};
+use super::recorded::is_reason_borrowed;
 use super::{claims, ended, rounds};
 use crate::analysis::facts;
 use crate::analysis::format::count;
@@ -64,19 +65,20 @@ fn of_the_reason(facts: &Facts<'_>, found: &mut Vec<String>) {
             "The stop reason {word} implies an answer, but no file has one"
         ));
     }
-    if reason.is_preflight() && facts.done > 0 {
+    let is_borrowed = facts.stop.is_some_and(is_reason_borrowed);
+    if reason.is_preflight() && facts.done > 0 && !is_borrowed {
         let done = steps(facts.done);
         found.push(format!(
             "The stop reason {word} implies that the run didn't start, but it has {done}"
         ));
     }
-    if reason == StopReason::CriticStop && facts.no_critic_stopped() {
+    if reason == StopReason::CriticStop && facts.no_critic_stopped() && !is_borrowed {
         found.push(format!(
             "The stop reason {word} implies that a critic stopped the run, but none requested a stop"
         ));
     }
     let kept = facts.manifest.is_some() && kept_answer(facts.index).is_some();
-    if reason == StopReason::CriticStop && kept {
+    if reason == StopReason::CriticStop && kept && !is_borrowed {
         found.push("A critic stopped the run, but the manifest has a final result".to_owned());
     }
 }

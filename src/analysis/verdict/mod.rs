@@ -33,7 +33,7 @@ mod wording;
 pub(crate) use super::run_status::RunStatus;
 pub(crate) use cause::{LimitFrom, StepLimit};
 pub(super) use facts::{decided_stop, is_disputed, last_mode};
-pub(crate) use recorded::reading;
+pub(crate) use recorded::{is_reason_borrowed, reading};
 pub(super) use rounds::other_run;
 pub(super) use unsolved::{UNSOLVED, deciding, is_part_of_reward};
 pub(crate) use wording::{Note, NoteKind};
@@ -479,6 +479,9 @@ impl Facts<'_> {
                 "Ended with \"{word}\"{}, but no file has an answer",
                 self.step_after("after")
             ));
+        }
+        if self.stop.is_some_and(is_reason_borrowed) {
+            return None;
         }
         if reason == StopReason::CriticStop && self.no_critic_stopped() {
             let after = self.step_after("after");

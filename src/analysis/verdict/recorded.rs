@@ -76,10 +76,15 @@ pub(super) fn read(facts: &Facts<'_>, stop: &StopVerdict) -> (Outcome, RunStatus
     (outcome, status, wording)
 }
 
-/// Describes an end for which the agent set the stop reason of a rule or of the engine, such as
+/// Returns whether the agent ended the run with the stop reason of a rule or of the engine, such as
 /// `budget_steps`. Whether a limit was reached doesn't matter then.
+pub(crate) fn is_reason_borrowed(stop: &StopVerdict) -> bool {
+    stop.source == Source::Agent && !matches!(stop.code, Code::Final | Code::AgentCondition)
+}
+
+/// Describes an end with a borrowed stop reason.
 fn borrowed_reason(stop: &StopVerdict) -> Option<Wording> {
-    if stop.source != Source::Agent || matches!(stop.code, Code::Final | Code::AgentCondition) {
+    if !is_reason_borrowed(stop) {
         return None;
     }
     let detail = stop.reading.detail.strip_prefix(REASON_SET);
@@ -128,7 +133,14 @@ pub(super) fn also(stop: &StopVerdict, retraced: Option<&Retraced>) -> String {
     };
     let is_denied =
         |id: &String| retraced.is_some_and(|retraced| retraced.was_true(id) == Some(false));
-    let also: Vec<&String> = stop.also.iter().filter(|id| !is_denied(id)).collect();
+    // Work that was dropped at a limit ends the run under the limit's code, not under its rule.
+    let is_same = |id: &String| {
+        let mut rows = BUDGETS.iter();
+        stop.source == Source::Budget
+            && rows.any(|row| row.id == id && row.code == stop.code.as_str())
+    };
+    let others = stop.also.iter();
+    let also: Vec<&String> = others.filter(|id| !is_denied(id) && !is_same(id)).collect();
     match &*also {
         [] => String::new(),
         [one] => format!("At the same time, {}.", name(one)),

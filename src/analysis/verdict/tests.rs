@@ -271,6 +271,13 @@ fn a_recorded_limit_is_told_with_what_was_measured() {
         (Outcome::Truncated, RunStatus::Limit, Some(0))
     );
     assert_eq!(budget.certainty, Certainty::Recorded);
+    // Work that was dropped at the limit has the limit's code as its criterion.
+    let dropped = recorded_as(
+        "act",
+        r#"{"code": "budget_time", "criterion": "budget_time", "source": "budget", "gate": "after_step", "step": 0,
+        "outcome": "truncated", "detail": "the run had to end within 400 ms", "also": ["budget.time"]}"#,
+    );
+    assert_eq!(dropped.second, "");
     let time = recorded_as(
         "act",
         r#"{"code": "timeout", "source": "policy", "step": 0, "measured": 61500, "limit": 60000, "op": ">",
@@ -316,6 +323,15 @@ fn a_stop_reason_that_the_agent_borrowed_is_told_as_its_own() {
             "The agent ended the run as critic_stop after step 0",
             RunStatus::Stopped
         )
+    );
+    let (sentence, _) = ends(
+        "task_validation_failed",
+        "task_validation_failed",
+        "the agent set its stop reason to task_validation_failed",
+    );
+    assert_eq!(
+        sentence,
+        "The agent ended the run as task_validation_failed after step 0"
     );
     // The state's word is told, not the code that it stands for.
     let (sentence, _) = ends(

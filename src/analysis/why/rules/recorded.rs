@@ -10,7 +10,7 @@ use crate::analysis::lost::has_reply_without_line;
 use crate::analysis::retrace::{Retraced, limit_of_stop, retrace};
 use crate::analysis::stated;
 use crate::analysis::summary::Summary;
-use crate::analysis::verdict::LimitFrom;
+use crate::analysis::verdict::{LimitFrom, is_reason_borrowed};
 use crate::format;
 use crate::model::{Bound, Gate, Index, Lines, Reading, Source, StopVerdict, TraceFile};
 use crate::stop::{
@@ -287,14 +287,23 @@ fn judge(rules: &mut Vec<RuleStatus>, stop: &StopVerdict, retraced: Option<&Retr
                 .zip(limit.as_ref().and_then(Number::as_u64));
             both.is_some_and(|(measured, limit)| measured >= limit)
         });
+    let is_borrowed = is_reason_borrowed(stop);
     let own = |criterion: &str| match criterion {
-        "budget_time" if is_time_over => "budget.time".to_owned(),
+        "budget_time" if is_time_over && !is_borrowed => "budget.time".to_owned(),
         critic if critic.starts_with("critic[") => "critics".to_owned(),
         criterion => criterion.to_owned(),
     };
     let fired = own(&stop.criterion);
     if !rules.iter().any(|rule| rule.id == fired) {
-        rules.push(plain(&fired, stop.code.as_str(), Standing::Fired, ""));
+        let label = if is_borrowed {
+            "Agent's stop reason"
+        } else {
+            ""
+        };
+        rules.push(RuleStatus {
+            label: label.to_owned(),
+            ..plain(&fired, stop.code.as_str(), Standing::Fired, "")
+        });
     }
     let also: Vec<String> = stop.also.iter().map(|id| own(id)).collect();
     for rule in rules.iter_mut() {
