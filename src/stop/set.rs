@@ -435,7 +435,7 @@ impl<S> Evaluation<'_, S> {
                  from,
              }| {
                 let (mut outcome, stop_reason) = ending(&code, &source);
-                // A policy may stop with the code of an answer. Only an answer completes a run.
+                // A policy may stop with an answer's code. Without an answer, the run isn't completed.
                 if source == Source::Policy
                     && outcome == Outcome::Completed
                     && self.facts.final_answer.is_none()

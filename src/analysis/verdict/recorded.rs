@@ -104,7 +104,7 @@ fn borrowed_reason(stop: &StopVerdict) -> Option<Wording> {
 /// recorded outcome is returned.
 fn outcome_by_code(stop: &StopVerdict) -> Outcome {
     let by_code = stop.code.outcome(&stop.source);
-    // A policy that stops with the code of an answer completes nothing if there is no answer.
+    // A policy may stop with an answer's code. Without an answer, the run isn't completed.
     let is_without_answer = stop.source == Source::Policy
         && (by_code, stop.outcome) == (Outcome::Completed, Outcome::Halted);
     if matches!(stop.code, Code::Custom(_)) || is_without_answer {
