@@ -318,7 +318,15 @@ pub(super) struct Snapshot(Vec<(String, Box<RawValue>)>);
 impl Snapshot {
     /// Takes a snapshot of the state. Numbers that JSON doesn't support become text.
     pub(super) fn of<D: Serialize>(state: &State<D>) -> Result<Self, StateError> {
-        Ok(Self(fields(state, NonFinite::AsText)?))
+        let all = fields(state, NonFinite::AsText).map_err(|wrong| {
+            // All built-in fields have a path.
+            if wrong.path.is_empty() {
+                wrong.inside("the agent's data")
+            } else {
+                wrong
+            }
+        })?;
+        Ok(Self(all))
     }
 
     /// Checks that all field names are unique. A field of the agent's data with the name of a

@@ -269,6 +269,21 @@ async fn a_dropped_run_records_the_open_step_with_its_tokens_and_time() {
     assert!(took * 1e3 > ended, "{took} s, and {ended} ms");
 }
 
+#[test]
+fn data_that_refuses_to_be_serialized_is_named() {
+    struct Refuses;
+    impl Serialize for Refuses {
+        fn serialize<S: serde::Serializer>(&self, _: S) -> Result<S::Ok, S::Error> {
+            Err(serde::ser::Error::custom("the lock is poisoned"))
+        }
+    }
+    let wrong = super::super::state::Snapshot::of(&State::new("t", Refuses)).unwrap_err();
+    assert_eq!(
+        wrong.to_string(),
+        "the state can't be written as JSON: the agent's data cannot be written as JSON: the lock is poisoned"
+    );
+}
+
 #[tokio::test]
 async fn a_state_that_panics_while_it_is_first_serialized_ends_as_a_failure() {
     struct Trap;

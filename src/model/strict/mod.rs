@@ -159,7 +159,7 @@ const NON_FINITE: [&str; 3] = ["is NaN", "is Infinity", "is -Infinity"];
 /// serializer.
 fn place(text: &[u8]) -> String {
     /// An open array with the index of its current item, or an open object with the quoted key of
-    /// its current member.
+    /// the member that lacks a value.
     enum Open<'a> {
         Array(usize),
         Object(Option<&'a [u8]>),
@@ -171,16 +171,23 @@ fn place(text: &[u8]) -> String {
         match (letter, open.last_mut()) {
             (b'[', _) => open.push(Open::Array(0)),
             (b'{', _) => open.push(Open::Object(None)),
-            (b']' | b'}', _) => drop(open.pop()),
+            (b']' | b'}', _) => {
+                open.pop();
+                if let Some(Open::Object(key)) = open.last_mut() {
+                    *key = None;
+                }
+            }
             (b',', Some(Open::Array(index))) => *index += 1,
             (b',', Some(Open::Object(key))) => *key = None,
             (b'"', top) => {
                 let (string, tail) = tail.split_at(string_len(tail));
                 rest = tail.get(1..).unwrap_or_default();
-                if let Some(Open::Object(key @ None)) = top {
-                    *key = Some(string);
+                if let Some(Open::Object(key)) = top {
+                    *key = key.is_none().then_some(string);
                 }
             }
+            (b':', _) => {}
+            (letter, Some(Open::Object(key))) if !letter.is_ascii_whitespace() => *key = None,
             _ => {}
         }
     }

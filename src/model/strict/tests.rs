@@ -105,6 +105,41 @@ fn json_like<T>(key: &'static str, value: T) -> BTreeMap<&'static str, T> {
 }
 
 #[test]
+fn a_complete_member_is_not_the_place() {
+    struct Refuses;
+    impl Serialize for Refuses {
+        fn serialize<S: serde::Serializer>(&self, _: S) -> Result<S::Ok, S::Error> {
+            Err(serde::ser::Error::custom("no"))
+        }
+    }
+    #[derive(Serialize)]
+    struct After<T> {
+        before: T,
+        #[serde(flatten)]
+        rest: Refuses,
+    }
+    let of = |before: serde_json::Value| {
+        fault(&After {
+            before,
+            rest: Refuses,
+        })
+    };
+    for before in [
+        json!({}),
+        json!([1, {"a": 2}]),
+        json!("text"),
+        json!(1.5),
+        json!(null),
+    ] {
+        assert_eq!(of(before), "the value cannot be written as JSON: no");
+    }
+    assert_eq!(
+        fault(&json_like("outer", json_like("inner", Refuses))),
+        "outer.inner cannot be written as JSON: no"
+    );
+}
+
+#[test]
 fn an_outer_field_comes_before_the_place() {
     let inside = |value: &[f64]| text(value).unwrap_err().inside("payload").to_string();
     assert_eq!(inside(&[f64::NAN]), "payload[0] is NaN");
