@@ -114,10 +114,10 @@ const MAX_FEEDBACK: usize = 8;
 impl<A: Agent> Session<A> {
     /// Adds a text to the next prompt.
     pub(super) fn advise(&mut self, text: String) {
-        if self.feedback.len() >= MAX_FEEDBACK {
-            self.feedback.remove(0);
-        }
         self.feedback.push(text);
+        // An earlier version may have recorded more in a run that is resumed.
+        let extra = self.feedback.len().saturating_sub(MAX_FEEDBACK);
+        self.feedback.drain(..extra);
     }
 
     /// Adds an end from outside the rules to the facts, before the gate is checked.
