@@ -9,14 +9,10 @@
 
 use std::collections::HashMap;
 use std::fs::{self, File, TryLockError};
-use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
-use flate2::Compression;
-use flate2::read::DeflateDecoder;
-use flate2::write::DeflateEncoder;
 use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension as _, params};
 use serde::{Deserialize, Serialize};
 
@@ -35,11 +31,11 @@ const PIECE_BYTES: usize = 32 << 10;
 /// Pieces begin this many bytes before the end of the previous one, so that a text across the border
 /// is found: 500 characters of up to four bytes.
 const OVERLAP_BYTES: usize = 2_000;
-/// The bytes of a text's other fields as JSON, at most.
-const FIELDS_BYTES: usize = 100;
-/// A chunk that unpacks to more than this is damaged. It has at most a piece more than it needs to end,
-/// and a control character takes six bytes as JSON.
-const MAX_UNPACKED_BYTES: u64 = 6 * (CHUNK_BYTES + PIECE_BYTES) as u64;
+/// A text's other fields count as this many bytes, which is more than they take.
+const FIELDS_BYTES: usize = 40;
+/// A chunk that unpacks to more than this is damaged. It has at most a piece more than it needs to
+/// end.
+const MAX_UNPACKED_BYTES: usize = 2 * (CHUNK_BYTES + PIECE_BYTES);
 /// The chunks of an owner. Their number is the low bits of their id.
 const CHUNK_BITS: u32 = 22;
 const MAX_CHUNKS: i64 = 1 << CHUNK_BITS;
@@ -58,18 +54,13 @@ const PAGE_CACHE_KIB: i64 = 4 << 10;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Text {
     /// The number of the text among the owner's texts. All pieces of a text have the same.
-    #[serde(rename = "n")]
     pub number: u64,
     /// The step that it belongs to.
-    #[serde(rename = "s")]
     pub step: Option<usize>,
     /// The position of the step's line in its file.
-    #[serde(rename = "o")]
     pub offset: u64,
     /// What the text is, such as `reply`.
-    #[serde(rename = "l")]
     pub label: String,
-    #[serde(rename = "t")]
     pub text: String,
 }
 
@@ -523,7 +514,7 @@ impl Chunks<'_> {
     /// Writes a chunk. Returns whether there is room for another one.
     fn write(&self, texts: &[Text]) -> Result<bool> {
         let id = self.first + self.count;
-        let body = pack(texts).map_err(|error| Fault::Unusable(error.to_string()))?;
+        let body = pack(texts)?;
         let words: Vec<&str> = texts.iter().map(|text| &*text.text).collect();
         let mut insert = self
             .change
@@ -650,23 +641,21 @@ fn trigrams(text: &str) -> Vec<String> {
     terms
 }
 
-fn pack(texts: &[Text]) -> std::io::Result<Vec<u8>> {
-    let mut out = DeflateEncoder::new(Vec::new(), Compression::fast());
-    out.write_all(&serde_json::to_vec(texts)?)?;
-    out.finish()
+fn pack(texts: &[Text]) -> Result<Vec<u8>> {
+    let bytes = postcard::to_allocvec(texts).map_err(|error| Fault::Unusable(error.to_string()))?;
+    Ok(lz4_flex::block::compress_prepend_size(&bytes))
 }
 
 fn unpack(body: &[u8]) -> Result<Vec<Text>> {
-    let mut json = Vec::new();
-    let read = DeflateDecoder::new(body)
-        .take(MAX_UNPACKED_BYTES)
-        .read_to_end(&mut json);
-    read.map_err(|error| {
-        Fault::Unusable(format!("a chunk of the search index is damaged: {error}"))
-    })?;
-    serde_json::from_slice(&json).map_err(|error| {
-        Fault::Unusable(format!("a chunk of the search index is damaged: {error}"))
-    })
+    fn damaged(why: impl std::fmt::Display) -> Fault {
+        Fault::Unusable(format!("a chunk of the search index is damaged: {why}"))
+    }
+    let (size, packed) = lz4_flex::block::uncompressed_size(body).map_err(damaged)?;
+    if size > MAX_UNPACKED_BYTES {
+        return Err(damaged(format_args!("it would unpack to {size} bytes")));
+    }
+    let bytes = lz4_flex::block::decompress(packed, size).map_err(damaged)?;
+    postcard::from_bytes(&bytes).map_err(damaged)
 }
 
 #[cfg(test)]
