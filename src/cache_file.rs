@@ -87,6 +87,22 @@ pub(crate) fn lines(file: File, longest: usize, most: u64) -> impl Iterator<Item
     })
 }
 
+/// Identifies this build of the program. Another build may read runs differently.
+pub(crate) fn build() -> Option<String> {
+    let program = fs::metadata(std::env::current_exe().ok()?).ok()?;
+    let made = program
+        .modified()
+        .ok()?
+        .duration_since(std::time::UNIX_EPOCH)
+        .ok()?;
+    Some(format!(
+        "{} {} {}",
+        env!("CARGO_PKG_VERSION"),
+        program.len(),
+        made.as_nanos()
+    ))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -80,7 +80,7 @@ impl Cache {
     pub(super) fn open(dir: &Path) -> Option<Self> {
         Some(Self {
             dir: dir.to_owned(),
-            build: build()?,
+            build: cache_file::build()?,
             noted: Mutex::default(),
             stopping: AtomicBool::new(false),
         })
@@ -306,20 +306,4 @@ fn mark(dir: &Path, stamps: StampsHash, corrections: u64) -> (u64, u64) {
         hasher.finish()
     };
     (hash(&dir), hash(&(stamps, corrections)))
-}
-
-/// Identifies this build of the program. Another build may summarize runs differently.
-pub(crate) fn build() -> Option<String> {
-    let program = fs::metadata(std::env::current_exe().ok()?).ok()?;
-    let made = program
-        .modified()
-        .ok()?
-        .duration_since(std::time::UNIX_EPOCH)
-        .ok()?;
-    Some(format!(
-        "{} {} {}",
-        env!("CARGO_PKG_VERSION"),
-        program.len(),
-        made.as_nanos()
-    ))
 }

@@ -13,6 +13,7 @@ mod run;
 mod scan;
 mod search;
 mod shared;
+mod stored_indexes;
 mod supervise;
 mod tags;
 
@@ -23,7 +24,7 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
-pub(crate) use cache::build;
+pub(crate) use crate::cache_file::build;
 pub(crate) use editor::{Editor, EditorFile};
 pub(crate) use roots::{Listed, list};
 pub(crate) use run::{FETCH_PATIENCE, Run};

@@ -4,13 +4,15 @@
 use std::borrow::Cow;
 use std::num::NonZeroU64;
 
+use serde::{Deserialize, Serialize};
+
 use super::fingerprint::of_line;
 use super::json::walk;
 use super::step::{Call, Invocation, NO_ANSWER, NOT_RECORDED, Outcome, Step};
 use super::{Names, Symbol};
 
 /// A tool call in the index: its tool, its outcome and its duration.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct CallMark {
     /// The tool, or the empty symbol if the call doesn't name it.
     pub name: Symbol,
@@ -24,7 +26,7 @@ pub struct CallMark {
 }
 
 /// The outcome of a tool call.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum CallEnd {
     /// No result yet.
     Open,

@@ -4,13 +4,16 @@
 use std::hash::{DefaultHasher, Hash, Hasher as _};
 use std::num::NonZeroU64;
 
+use serde::{Deserialize, Serialize};
+
 use super::end::StopVerdict;
 use super::stated::Said;
 use super::step::{CriticAction, Invocation, Value};
+use super::stored;
 use super::{Fate, Span, Symbol};
 
 /// One line of `events.jsonl` in the index.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct EventHead {
     /// The position of the line.
     pub span: Span,
@@ -45,7 +48,7 @@ impl EventHead {
 }
 
 /// The role of an event in its run.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum EventKind {
     /// Tools are being set up.
     Setup,
@@ -150,7 +153,7 @@ pub struct DecisionNote {
 }
 
 /// The facts that both a decision event and its step's line state.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Decided {
     /// The mode: `act`, `final`, `wait` or `handoff`. Empty if the event has none.
     pub mode: Symbol,
@@ -192,7 +195,7 @@ fn hashed<T: Hash>(items: impl Iterator<Item = T>) -> u64 {
 }
 
 /// The tokens that a reply event records.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SpentNote {
     /// Tokens sent.
     pub input: u64,
@@ -203,7 +206,7 @@ pub struct SpentNote {
 }
 
 /// The content of the INIT event.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct InitNote {
     /// The text of the task.
     pub task: Option<Box<str>>,
@@ -223,7 +226,7 @@ pub struct InitNote {
 }
 
 /// The content of a `CHECK_STOP` event that stopped the run.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct StopNote {
     /// The recorded reason.
     pub reason: Option<Box<str>>,
@@ -238,13 +241,14 @@ pub struct StopNote {
 }
 
 /// The content of an END event.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct EndNote {
     /// The recorded reason.
     pub reason: Option<Box<str>>,
     /// The first preflight issue, as code and message.
     pub issue: Option<Box<str>>,
     /// The verdict, if recorded.
+    #[serde(with = "stored::as_json")]
     pub stop: Option<Box<StopVerdict>>,
     /// The facts of a step that has no line, as JSON. Also `None` if they are longer than the index
     /// keeps.

@@ -1,7 +1,7 @@
 //! Names the three files of a run and the positions of lines in them.
 
 /// The position of a line in its file: byte offset and length, without the line terminator.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
 pub struct Span {
     /// The offset in bytes from the start of the file.
     pub offset: u64,
@@ -15,7 +15,17 @@ pub const MAX_LINE_BYTES: u64 = 8 << 20;
 
 /// The three files of a run.
 #[derive(
-    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, schemars::JsonSchema,
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    serde::Serialize,
+    serde::Deserialize,
+    schemars::JsonSchema,
 )]
 pub enum TraceFile {
     /// `manifest.json`

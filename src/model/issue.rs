@@ -3,15 +3,16 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 
 use super::files::TraceFile;
+use super::words::words;
 
 /// The most issues listed per run. All are counted. A file of a million broken lines has one cause.
 const MAX_LISTED: usize = 1_000;
 
 /// An issue and its position.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Issue {
     /// The kind of issue.
     pub kind: IssueKind,
@@ -25,67 +26,68 @@ pub struct Issue {
     pub reason: String,
 }
 
-/// The kinds of issue.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum IssueKind {
-    /// A file of the run doesn't exist.
-    Missing,
-    /// A file can't be read as long as it doesn't change, because it isn't a regular file or is too
-    /// large.
-    Unreadable,
-    /// A file can't be read right now, for a reason that may not be the file's: missing
-    /// permissions, no space to decompress it, a failing device. Its content is unknown.
-    Away,
-    /// A line or a manifest is truncated.
-    Torn,
-    /// A line or a manifest isn't JSON.
-    NotJson,
-    /// A line or a manifest is JSON, but not an object.
-    Foreign,
-    /// A line is blank.
-    Blank,
-    /// A line is JSON only after a repair: bare `NaN`, invalid UTF-8, a lone surrogate.
-    Repaired,
-    /// A field has a type or a value that no known writer uses.
-    Field,
-    /// A line is longer than board parses.
-    TooLong,
-    /// A line contains several complete records.
-    Joined,
-    /// The last line has no line terminator.
-    Unterminated,
-    /// Step ids repeat, or events can't be joined to steps with certainty.
-    Join,
-    /// Events name a step that has no line.
-    NoStepLine,
-    /// Counts or names in the manifest differ from the files.
-    Count,
-    /// The directory's name differs from the run's name in the manifest.
-    Renamed,
-    /// Several runs wrote to the same directory.
-    Segments,
-    /// Records of another run were copied into the file.
-    Copied,
-    /// The conversation was rewound, so some of the steps didn't lead to the end.
-    Left,
-    /// The writer redacted a value.
-    Redacted,
-    /// Time goes backwards between events.
-    Time,
-    /// Times have no UTC offset.
-    Offset,
-    /// board doesn't know the schema version.
-    Version,
-    /// A step begins with a different state than the previous one left, although its writer rules
-    /// that out.
-    State,
-    /// The state changed between two steps.
-    Outside,
-    /// Step ids jump: lines between them are missing.
-    Gap,
-    /// Lines are counted but not kept, because they contain no record or the run has more than the
-    /// board keeps.
-    Skipped,
+words! {
+    /// The kinds of issue, and their names in JSON.
+    pub enum IssueKind {
+        /// A file of the run doesn't exist.
+        Missing = "missing file",
+        /// A file can't be read as long as it doesn't change, because it isn't a regular file or is too
+        /// large.
+        Unreadable = "unreadable file",
+        /// A file can't be read right now, for a reason that may not be the file's: missing
+        /// permissions, no space to decompress it, a failing device. Its content is unknown.
+        Away = "unreadable now",
+        /// A line or a manifest is truncated.
+        Torn = "torn",
+        /// A line or a manifest isn't JSON.
+        NotJson = "not JSON",
+        /// A line or a manifest is JSON, but not an object.
+        Foreign = "not an object",
+        /// A line is blank.
+        Blank = "blank line",
+        /// A line is JSON only after a repair: bare `NaN`, invalid UTF-8, a lone surrogate.
+        Repaired = "repaired",
+        /// A field has a type or a value that no known writer uses.
+        Field = "odd field",
+        /// A line is longer than board parses.
+        TooLong = "too long",
+        /// A line contains several complete records.
+        Joined = "joined lines",
+        /// The last line has no line terminator.
+        Unterminated = "no line end",
+        /// Step ids repeat, or events can't be joined to steps with certainty.
+        Join = "repeated ids",
+        /// Events name a step that has no line.
+        NoStepLine = "no step line",
+        /// Counts or names in the manifest differ from the files.
+        Count = "count differs",
+        /// The directory's name differs from the run's name in the manifest.
+        Renamed = "renamed",
+        /// Several runs wrote to the same directory.
+        Segments = "several runs",
+        /// Records of another run were copied into the file.
+        Copied = "copied",
+        /// The conversation was rewound, so some of the steps didn't lead to the end.
+        Left = "branch left",
+        /// The writer redacted a value.
+        Redacted = "redacted",
+        /// Time goes backwards between events.
+        Time = "time goes back",
+        /// Times have no UTC offset.
+        Offset = "no time zone",
+        /// board doesn't know the schema version.
+        Version = "unknown version",
+        /// A step begins with a different state than the previous one left, although its writer rules
+        /// that out.
+        State = "state breaks",
+        /// The state changed between two steps.
+        Outside = "changed outside",
+        /// Step ids jump: lines between them are missing.
+        Gap = "missing ids",
+        /// Lines are counted but not kept, because they contain no record or the run has more than the
+        /// board keeps.
+        Skipped = "skipped",
+    }
 }
 
 impl IssueKind {
@@ -123,7 +125,7 @@ impl IssueKind {
             IssueKind::Outside => "change between steps",
             IssueKind::Gap => "gap in step ids",
             IssueKind::Skipped => "skipped lines",
-            other => other.label(),
+            other => other.as_str(),
         }
     }
 
@@ -134,49 +136,10 @@ impl IssueKind {
             _ => format!("{count} {}", self.words()),
         }
     }
-
-    /// Returns the kind's name in JSON.
-    pub fn label(self) -> &'static str {
-        match self {
-            IssueKind::Missing => "missing file",
-            IssueKind::Unreadable => "unreadable file",
-            IssueKind::Away => "unreadable now",
-            IssueKind::Torn => "torn",
-            IssueKind::NotJson => "not JSON",
-            IssueKind::Foreign => "not an object",
-            IssueKind::Blank => "blank line",
-            IssueKind::Repaired => "repaired",
-            IssueKind::Field => "odd field",
-            IssueKind::TooLong => "too long",
-            IssueKind::Joined => "joined lines",
-            IssueKind::Unterminated => "no line end",
-            IssueKind::Join => "repeated ids",
-            IssueKind::NoStepLine => "no step line",
-            IssueKind::Count => "count differs",
-            IssueKind::Renamed => "renamed",
-            IssueKind::Segments => "several runs",
-            IssueKind::Copied => "copied",
-            IssueKind::Left => "branch left",
-            IssueKind::Redacted => "redacted",
-            IssueKind::Time => "time goes back",
-            IssueKind::Offset => "no time zone",
-            IssueKind::Version => "unknown version",
-            IssueKind::State => "state breaks",
-            IssueKind::Outside => "changed outside",
-            IssueKind::Gap => "missing ids",
-            IssueKind::Skipped => "skipped",
-        }
-    }
-}
-
-impl Serialize for IssueKind {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(self.label())
-    }
 }
 
 /// The issues of a run. All are counted, and the first ones are listed.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Issues {
     counts: BTreeMap<IssueKind, usize>,
     listed: Vec<Issue>,

@@ -2,15 +2,16 @@
 //! itself.
 
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::Format;
 use super::end::{Budget, Ended, StopVerdict, ToolLimit};
 use super::stated::Statement;
 use super::step::Usage;
+use super::stored;
 
 /// The manifest of a run, or why it is not available.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub enum ManifestState {
     /// The file doesn't exist.
     #[default]
@@ -23,7 +24,7 @@ pub enum ManifestState {
 
 /// The fields of a manifest that the index keeps. Strings are copied verbatim. `None` means not
 /// recorded.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Manifest {
     /// The recorded run id. It isn't trusted as an identity.
     pub run_id: Option<Box<str>>,
@@ -79,12 +80,14 @@ pub struct Manifest {
     /// entry here.
     pub statements: Vec<Statement>,
     /// The budget in effect, if recorded.
+    #[serde(with = "stored::as_json")]
     pub budget: Option<Budget>,
     /// The stop rules of the run and the counters it resumed with, as JSON: an object with
     /// `stop_rules` and `resumed_from`. `None` if no rules are recorded, or if the text is longer
     /// than an index keeps.
     pub rules: Option<Box<str>>,
     /// The verdict that ended the run, if recorded.
+    #[serde(with = "stored::as_json")]
     pub stop: Option<Box<StopVerdict>>,
     /// The number of steps of the earlier run that this one resumed.
     pub resumed_after: Option<i64>,
@@ -107,6 +110,7 @@ pub struct Manifest {
     /// The hash of the configuration.
     pub config_hash: Option<Box<str>>,
     /// The format of the run.
+    #[serde(skip)]
     pub format: &'static Format,
     /// How the run ended, if another tool's format records that.
     pub ended: Option<Box<Ended>>,
@@ -181,6 +185,7 @@ pub struct Manifest {
     /// The records that were copied from another run into this one's file.
     pub copied: Option<Copied>,
     /// The scores of the run as a whole.
+    #[serde(with = "scores")]
     pub scores: Vec<RunScore>,
     /// The tokens of the requests that graders made to models. They aren't among the run's tokens.
     pub grader_tokens: Option<u64>,
@@ -209,7 +214,7 @@ pub struct Manifest {
 }
 
 /// The run as part of a set: its task, and the options of the agent and the model.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Trial {
     /// The set that contains the task, such as a benchmark.
     pub task_set: Option<Box<str>>,
@@ -261,13 +266,63 @@ impl RunScore {
     }
 }
 
+/// Stores scores as tuples, because their JSON omits the source.
+mod scores {
+    use serde::{Deserialize as _, Deserializer, Serializer};
+
+    use super::RunScore;
+
+    type Stored = (
+        Box<str>,
+        Option<f64>,
+        Option<Box<str>>,
+        Option<Box<str>>,
+        Option<Box<str>>,
+        Option<(usize, Box<str>)>,
+    );
+
+    pub(super) fn serialize<S: Serializer>(
+        scores: &[RunScore],
+        target: S,
+    ) -> Result<S::Ok, S::Error> {
+        target.collect_seq(scores.iter().map(|score| {
+            let RunScore {
+                name,
+                score,
+                grade,
+                reason,
+                answer,
+                source,
+            } = score;
+            (name, score, grade, reason, answer, source)
+        }))
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        source: D,
+    ) -> Result<Vec<RunScore>, D::Error> {
+        let stored = Vec::<Stored>::deserialize(source)?;
+        let scores = stored.into_iter();
+        let scores = scores.map(|(name, score, grade, reason, answer, source)| RunScore {
+            name,
+            score,
+            grade,
+            reason,
+            answer,
+            source,
+        });
+        Ok(scores.collect())
+    }
+}
+
 /// A token total stated by a record.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Total {
     /// The tokens.
     pub tokens: u64,
     /// The name of the record: "result", "cost-state line".
-    pub record: &'static str,
+    #[serde(deserialize_with = "stored::word")]
+    pub record: stored::Word,
     /// A possible reason for a difference from the steps, such as "4 retries are recorded". May be
     /// empty.
     pub aside: Box<str>,
@@ -285,7 +340,7 @@ pub struct Total {
 }
 
 /// A compaction of the conversation: the model no longer sees the messages before it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Compaction {
     /// The number of the event that records it.
     pub event: usize,
@@ -298,7 +353,7 @@ pub struct Compaction {
 }
 
 /// Records copied from another run. Their steps and tokens count in that run.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Copied {
     /// The number of records.
     pub records: u64,
@@ -307,7 +362,7 @@ pub struct Copied {
 }
 
 /// One entry of the failure report.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Failure {
     /// The step's recorded id.
     pub step_id: Option<i64>,

@@ -33,6 +33,7 @@ pub mod repair;
 pub mod split;
 pub mod stated;
 pub mod step;
+mod stored;
 pub mod strict;
 pub mod tags;
 pub(crate) mod telling;

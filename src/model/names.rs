@@ -4,8 +4,12 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
 /// A name in the [`Names`] of its run. The default is the empty name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash, PartialOrd, Ord)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Default, Hash, PartialOrd, Ord, Serialize, Deserialize,
+)]
 pub struct Symbol(u16);
 
 /// The most distinct names. Later ones all read as [`OVERFLOW`]. Real runs have a few dozen, but a
@@ -96,6 +100,24 @@ impl Names {
         for name in names {
             self.intern(name);
         }
+    }
+}
+
+impl Serialize for Names {
+    fn serialize<S: Serializer>(&self, target: S) -> Result<S::Ok, S::Error> {
+        (&self.list, self.messages).serialize(target)
+    }
+}
+
+impl<'de> Deserialize<'de> for Names {
+    fn deserialize<D: Deserializer<'de>>(source: D) -> Result<Self, D::Error> {
+        let (list, messages) = <(Vec<Box<str>>, usize)>::deserialize(source)?;
+        let mut names = Self {
+            messages,
+            ..Self::default()
+        };
+        names.extend(&list);
+        Ok(names)
     }
 }
 

@@ -1,6 +1,8 @@
 //! Defines the facts that a step of board's engine records for its stop rules, as far as they fit
 //! an index.
 
+use serde::{Deserialize, Serialize};
+
 use super::json::{Json, walk};
 
 /// Hashes a text (FNV-1a, 64 bits, with its authors' offset basis and prime). The hash is the same
@@ -11,7 +13,7 @@ pub fn text_hash(text: &str) -> u64 {
 }
 
 /// The facts that a step of board's engine records for its stop rules, as far as they fit an index.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecordedFacts {
     /// The recorded `facts` member, or `None` if it's longer than an index keeps. The line contains
     /// it in any case.

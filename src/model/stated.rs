@@ -7,21 +7,27 @@
 use std::borrow::Cow;
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
+
+use super::stored;
+
 /// A fact about a run as a whole that more than one record may state.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Fact {
     /// Why the run ended, as a word.
     End,
     /// The answer.
     Answer,
     /// A limit in this unit: `steps`, `tokens`, `ms`, `usd`, `turns`, `messages`.
-    Limit(&'static str),
+    #[serde(deserialize_with = "stored::word")]
+    Limit(stored::Word),
     /// A total in this unit: `steps`, `tokens`, `ms`, `usd`.
-    Total(&'static str),
+    #[serde(deserialize_with = "stored::word")]
+    Total(stored::Word),
 }
 
 /// The value that a record states.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Said {
     /// A word or a text. An empty one is an answer that was recorded as empty.
     Text(Box<str>),
@@ -34,12 +40,14 @@ pub enum Said {
 }
 
 /// The source of a statement.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Source {
     /// The record, as the subject of a sentence: `the manifest`.
-    pub who: &'static str,
+    #[serde(deserialize_with = "stored::word")]
+    pub who: stored::Word,
     /// The file, or empty if the run has only one.
-    pub file: &'static str,
+    #[serde(deserialize_with = "stored::word")]
+    pub file: stored::Word,
     /// The 1-based line in that file, or `None` for a file without lines.
     pub line: Option<u64>,
     /// The field, as a JSON Pointer or in the tool's own words. Empty for a sum over several
@@ -77,7 +85,7 @@ impl fmt::Display for Source {
 }
 
 /// One record's statement about the run as a whole.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Statement {
     /// The fact it's about.
     pub fact: Fact,

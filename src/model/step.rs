@@ -12,6 +12,8 @@ use std::borrow::Cow;
 use std::fmt;
 use std::ops::Deref;
 
+use serde::{Deserialize, Serialize};
+
 use super::issue::Remark;
 use super::json::{Json, walk};
 use super::words::words;
@@ -84,7 +86,7 @@ pub struct Step<'a> {
 }
 
 /// The tokens of model requests by kind, if recorded.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Usage {
     /// All input tokens, including cached ones.
     pub input: Option<u64>,
@@ -325,7 +327,7 @@ pub struct CriticOutput<'a> {
 }
 
 /// An infinite score.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Infinite {
     /// `-Infinity`.
     Below,

@@ -20,6 +20,13 @@ pub(super) fn of_manifest(text: &str) -> &'static Format {
     row.map_or(&Format::UNKNOWN, |row| &row.format)
 }
 
+/// Returns the format of this name, or [`Format::UNKNOWN`].
+#[cfg(feature = "board")]
+pub(crate) fn named(name: &str) -> &'static Format {
+    let row = FORMATS.iter().find(|row| row.format.name == name);
+    row.map_or(&Format::UNKNOWN, |row| &row.format)
+}
+
 /// This crate's own engine: QitOS 0.6 plus the rules, the facts that they checked, and the verdict.
 /// Its manifests are recognized by `writer`.
 static BOARD: Row = Row {

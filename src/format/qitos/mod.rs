@@ -10,6 +10,8 @@ pub(crate) use event::event;
 #[cfg(test)]
 pub(crate) use event::kind as event_kind;
 pub use event::read as event_head;
+#[cfg(feature = "board")]
+pub(crate) use layout::named as directory_format;
 pub use manifest::read as manifest;
 pub use step::head as step_head;
 pub(crate) use step::read as step;

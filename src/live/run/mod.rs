@@ -16,6 +16,7 @@ use reload::{Held, Reload};
 use crate::analysis::copies::{Fingerprint, Mark, Relation, marks};
 use crate::analysis::life::{ExternalFacts, Liveness, life};
 use crate::analysis::summary::{Summary, summary};
+use crate::live::stored_indexes::StoredIndexes;
 use crate::live::tags::FollowedTags;
 use crate::mirror::Mirror;
 use crate::model::price::Prices;
@@ -32,7 +33,7 @@ use crate::trace::{
 ///
 /// A run that ended and has no viewers is *parked*: only its summary stays in memory, with the
 /// stamps of its files, which show whether the summary is still valid. Requesting its index reads
-/// the files again.
+/// the files again, or the stored index if the run is large.
 #[derive(Debug)]
 pub(crate) struct Run {
     key: RunKey,
@@ -41,6 +42,8 @@ pub(crate) struct Run {
     /// The store whose mirror contains its files.
     store: Option<Arc<Mirror>>,
     settle: Duration,
+    /// Where its index is stored if the run is large.
+    stored: Option<Arc<StoredIndexes>>,
     /// The tags that the user gave to runs.
     tags: Arc<FollowedTags>,
     held: Mutex<Held>,
@@ -188,6 +191,7 @@ impl Run {
             dir,
             store: None,
             settle,
+            stored: None,
             tags: Arc::clone(&UNTAGGED),
             held: Mutex::new(held),
             index: RwLock::new(None),
@@ -216,6 +220,11 @@ impl Run {
             summary: RwLock::new(Arc::new(summary)),
             ..self
         }
+    }
+
+    /// Stores the run's index in `stored` if it's large.
+    pub(super) fn stored_in(self, stored: Option<Arc<StoredIndexes>>) -> Self {
+        Self { stored, ..self }
     }
 
     /// Adds the tags that the user gave to runs.
@@ -388,13 +397,39 @@ impl Run {
     }
 
     fn read_once(&self, read: fn(&mut RunReader) -> Index) -> Arc<Index> {
-        self.open_index().unwrap_or_else(|| match self.hold() {
-            Ok(_files) => Arc::new(read(&mut RunReader::settling(
-                self.dir.clone(),
-                self.settle,
-            ))),
-            Err(Evicted) => Self::nothing_here(),
-        })
+        if let Some(index) = self.open_index() {
+            return index;
+        }
+        let Ok(_files) = self.hold() else {
+            return Self::nothing_here();
+        };
+        let parked = match self.held.try_lock().as_deref() {
+            Ok(Held::Parked(stamps)) => Some(*stamps),
+            _ => None,
+        };
+        let stored = parked.and_then(|stamps| self.stored_index(stamps));
+        Arc::new(
+            stored.unwrap_or_else(|| read(&mut RunReader::settling(self.dir.clone(), self.settle))),
+        )
+    }
+
+    /// Returns the stored index of a large run whose files have these stamps, if there is one. It's
+    /// no evidence: if it disagrees with the summary, the files have to be read.
+    fn stored_index(&self, stamps: StampsHash) -> Option<Index> {
+        let stored = self.stored.as_ref().filter(|_| self.is_storable())?;
+        let index = stored.load(&self.dir, stamps)?;
+        let (known, fresh) = (self.alone(), self.untagged_summary_of(&index));
+        let agrees = known.is_same_but_for_time(&fresh)
+            || known.life.liveness != fresh.life.liveness && known.counts_lines_of(&index);
+        // The files may have changed since the run was parked.
+        (agrees && self.stamps_now() == Some(stamps)).then_some(index)
+    }
+
+    /// Returns whether the index is worth storing. In tests, it always is. The index of a document isn't stored, because its
+    /// lines can't be found without reading the document.
+    fn is_storable(&self) -> bool {
+        let is_large = self.is_large() || cfg!(test);
+        is_large && !self.dir.is_document() && !self.dir.is_packed()
     }
 
     /// Keeps the run's files in place as long as the returned value lives. Returns an error if they
@@ -476,6 +511,14 @@ impl Run {
         #[cfg(test)]
         self.play_fault();
         self.used.store(now(), Ordering::Relaxed);
+        if let Held::Parked(stamps) = *held
+            && let Some(index) = self.stored_index(stamps)
+        {
+            // No reader is open. If the files change, they are read from the start.
+            let index = Arc::new(index);
+            *self.index.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&index));
+            return index;
+        }
         // Readers of the index usually read lines as well.
         self.dir.unpack();
         let mut reload = self.begin_again(std::mem::take(&mut *held));
@@ -603,14 +646,24 @@ impl Run {
         let Ok(mut held) = self.held.try_lock() else {
             return false;
         };
-        if let Held::Open(reader) = &*held
-            && let Some(stamps) = self.stamps_of(reader)
-        {
-            *held = Held::Parked(stamps);
-            *self.index.write().unwrap_or_else(PoisonError::into_inner) = None;
-            return true;
+        let stamps = match &*held {
+            Held::Open(reader) => self.stamps_of(reader),
+            // The index is a stored one.
+            Held::Parked(stamps) => Some(*stamps),
+            Held::Unread | Held::Reloading(_) | Held::Failed(_) => None,
+        };
+        let Some(stamps) = stamps else {
+            return false;
+        };
+        *held = Held::Parked(stamps);
+        let mut shown = self.index.write().unwrap_or_else(PoisonError::into_inner);
+        let Some(index) = shown.take() else {
+            return false;
+        };
+        if let Some(stored) = self.stored.as_ref().filter(|_| self.is_storable()) {
+            stored.store(&self.dir, stamps, index);
         }
-        false
+        true
     }
 
     /// Returns the bytes that the heads of the index take, without waiting for a writer.
@@ -987,6 +1040,12 @@ impl Run {
             *held = Held::default();
         }
         self.tell(revision);
+    }
+
+    /// Returns whether the index in memory is a stored one.
+    #[cfg(test)]
+    pub(super) fn has_stored_index(&self) -> bool {
+        !self.is_parked() && matches!(&*self.held(), Held::Parked(_))
     }
 
     /// Returns whether the run should be checked every second, because it may grow or its state

@@ -24,6 +24,7 @@ use super::roots::Root;
 use super::rounds::Rounds;
 use super::run::{News, Run, now};
 use super::shared::{Options, Shared};
+use super::stored_indexes::StoredIndexes;
 use crate::analysis::summary::Summary;
 use crate::in_order::{Results, in_order};
 use crate::model::RunKey;
@@ -138,6 +139,7 @@ pub(super) struct Scanner {
     threads: NonZero<usize>,
     options: Options,
     cache: Option<Arc<Cache>>,
+    stored: Option<Arc<StoredIndexes>>,
     saver: Option<JoinHandle<()>>,
     watcher: Option<notify::RecommendedWatcher>,
     fault: Option<String>,
@@ -183,19 +185,15 @@ pub(super) struct Scanner {
 impl Scanner {
     pub(super) fn new(shared: Arc<Shared>, roots: Vec<PathBuf>, options: Options) -> Self {
         let waker = Arc::clone(&shared);
+        // Without inodes and change times that can't be forged, a changed file may look the same.
+        let cache_dir = options.cache.as_deref().filter(|_| cfg!(unix));
         Self {
             lister: Lister::new(move || waker.hints.wake()),
             shared,
             roots: Root::all(roots, &options.mirrors),
             threads: options.threads(),
-            // Without inodes and change times that can't be forged, a changed file may look the
-            // same.
-            cache: options
-                .cache
-                .as_deref()
-                .filter(|_| cfg!(unix))
-                .and_then(Cache::open)
-                .map(Arc::new),
+            cache: cache_dir.and_then(Cache::open).map(Arc::new),
+            stored: cache_dir.and_then(StoredIndexes::open).map(Arc::new),
             saver: None,
             options,
             watcher: None,
@@ -572,7 +570,9 @@ impl Scanner {
             ),
             None => Run::new(&key, path, dir, self.settle).priced(prices),
         };
-        let run = run.in_store(root.mirror.clone());
+        let run = run
+            .in_store(root.mirror.clone())
+            .stored_in(self.stored.clone());
         let run = Arc::new(run.tagged(&self.options.tags));
         if !run.is_known() {
             self.backlog.push(Arc::clone(&run));

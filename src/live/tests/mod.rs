@@ -9,6 +9,7 @@ use crate::trace::RunDir;
 
 #[cfg(all(unix, feature = "cloud"))]
 mod evicted;
+mod indexes;
 mod listed;
 mod noted;
 mod replaced;
@@ -173,7 +174,9 @@ fn start(root: &std::path::Path, cache: &std::path::Path) -> Vec<(String, Option
 }
 
 fn cache_file(cache: &std::path::Path) -> PathBuf {
-    fs::read_dir(cache).unwrap().next().unwrap().unwrap().path()
+    let files = fs::read_dir(cache).unwrap();
+    let mut paths = files.map(|entry| entry.unwrap().path());
+    paths.find(|path| path.is_file()).unwrap()
 }
 
 #[test]

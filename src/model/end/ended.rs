@@ -1,15 +1,17 @@
 //! Represents the end of a run as another tool's trace records it. Each format has its own reader,
 //! but the result has the same meaning for all formats.
 
+use serde::{Deserialize, Serialize};
 use serde_json::Number;
 
 use super::headline::Named;
 use super::kinds::{Certainty, Outcome};
 use super::reading::{Op, Reading};
+use crate::model::stored;
 use crate::model::words::words;
 
 /// The end of a run, or of the last turn of a session.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Ended {
     /// The tool's own word, as written in the trace: `end_turn`, `error_max_turns`, `submitted
     /// (exit_cost)`. Empty if the trace has none.
@@ -34,7 +36,8 @@ pub struct Ended {
     /// The limit.
     pub limit: Option<f64>,
     /// The unit of both values, in the plural: `turns`, `usd`, `tokens`, `ms`.
-    pub unit: &'static str,
+    #[serde(deserialize_with = "stored::word")]
+    pub unit: stored::Word,
     /// How the tool compares the two values.
     pub op: Op,
     /// Whether `measured` is exact or a bound.
@@ -47,7 +50,8 @@ pub struct Ended {
     pub refuted: Vec<Reached>,
     /// The name of the file that records the end, if it differs from the file of the records.
     /// Otherwise empty.
-    pub file: &'static str,
+    #[serde(deserialize_with = "stored::word")]
+    pub file: stored::Word,
     /// The number of the event that records the end.
     pub event: Option<usize>,
     /// What happened to later turns without steps, as the end of a sentence: "a later turn was
@@ -56,12 +60,14 @@ pub struct Ended {
 }
 
 /// A limit that may have ended a run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Candidate {
     /// The subject of a headline: `Step`, `Cost`.
-    pub subject: &'static str,
+    #[serde(deserialize_with = "stored::word")]
+    pub subject: stored::Word,
     /// The limit's name in the list of limits: [`ToolLimit::name`](crate::model::ToolLimit::name).
-    pub limit: &'static str,
+    #[serde(deserialize_with = "stored::word")]
+    pub limit: stored::Word,
 }
 
 words! {
@@ -111,7 +117,7 @@ enum Likeness {
 }
 
 /// How a measured figure relates to the real one.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Bound {
     /// The figure is the real one.
     #[default]
@@ -134,14 +140,15 @@ impl Bound {
 }
 
 /// A value measured against a limit.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Reached {
     /// The measured value.
     pub measured: f64,
     /// The limit.
     pub limit: f64,
     /// The unit of both values, in the plural.
-    pub unit: &'static str,
+    #[serde(deserialize_with = "stored::word")]
+    pub unit: stored::Word,
 }
 
 impl Ended {
@@ -591,14 +598,16 @@ impl Ended {
 }
 
 /// A limit set for another tool.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ToolLimit {
     /// The tool's name for the limit.
-    pub name: &'static str,
+    #[serde(deserialize_with = "stored::word")]
+    pub name: stored::Word,
     /// The value of the limit.
     pub limit: f64,
     /// Its unit, in the plural: `steps`, `turns`, `messages`, `usd`, `tokens`, `ms`.
-    pub unit: &'static str,
+    #[serde(deserialize_with = "stored::word")]
+    pub unit: stored::Word,
     /// The amount used, if the trace records it. Otherwise board's own count is shown.
     pub used: Option<f64>,
     /// Whether `used` is exact or only a bound.

@@ -5,6 +5,8 @@
 
 pub mod message;
 
+use serde::{Deserialize, Serialize};
+
 use super::fingerprint::Print;
 use super::words::words;
 use super::{StepHead, Symbol};
@@ -51,7 +53,7 @@ words! {
 pub type Afterwards = [u32; AfterFailure::ALL.len()];
 
 /// What the failures of a group have in common.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FailureKey {
     /// What failed.
     pub source: FailureSource,
@@ -62,7 +64,7 @@ pub struct FailureKey {
 }
 
 /// The failed steps of a run that have one message.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct FailureGroup {
     /// Their source, tool and message.
     pub key: FailureKey,
@@ -85,7 +87,7 @@ pub struct FailureGroup {
 }
 
 /// The failed steps of a run.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct FailureTally {
     groups: Vec<FailureGroup>,
     /// The number of failed steps whose first failure is in none of the groups.
@@ -94,7 +96,7 @@ pub struct FailureTally {
 }
 
 /// A failed step whose next step isn't known yet.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct Awaited {
     group: usize,
     is_nested: bool,

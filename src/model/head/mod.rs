@@ -8,6 +8,8 @@ use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::num::{NonZeroU8, NonZeroU64};
 
+use serde::{Deserialize, Serialize};
+
 use super::call::{CallEnd, CallMark, on_one_line};
 use super::edit_call::edited_file;
 use super::event::invocations_hash;
@@ -55,7 +57,7 @@ pub const MAX_CHANGED: usize = 1_024;
 const MAX_EDITED: usize = 64;
 
 /// One line of `steps.jsonl` in the index.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct StepHead {
     /// The position of the line.
     pub span: Span,
@@ -157,7 +159,7 @@ pub struct StepHead {
 }
 
 /// The call that a step's first error comes from.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct FailedCall {
     /// The command that it ran in a shell, on one line.
     pub command: Option<Box<str>>,
@@ -169,7 +171,7 @@ pub struct FailedCall {
 }
 
 /// Further failed calls of a step, which have one tool and one message.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OtherFailure {
     /// The tool, if it's named.
     pub tool: Symbol,
@@ -181,7 +183,7 @@ pub struct OtherFailure {
 
 /// [`Usage`] in as few bytes as a step of a long run can afford. Numbers that don't fit are
 /// unknown.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SmallUsage {
     input: u32,
     cached: u32,
@@ -231,7 +233,7 @@ impl SmallUsage {
 }
 
 /// The values of a changed state key before and after the step, as hashes of the JSON text.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StateLink {
     /// The key.
     pub key: Symbol,
@@ -243,7 +245,7 @@ pub struct StateLink {
 }
 
 /// A critic's output in the index.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct CriticMark {
     /// The critic's name in the step.
     pub name: Symbol,

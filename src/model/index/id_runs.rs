@@ -4,11 +4,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use serde::{Deserialize, Serialize};
+
 use super::list::List;
 use crate::model::StepHead;
 
 /// The positions at which rising sequences of ids begin.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct RunStarts {
     pub(super) starts: Vec<usize>,
     last: Option<i64>,
@@ -211,7 +213,7 @@ pub(super) struct Ids<'a, T> {
 }
 
 /// How often an id came twice in a row, as a group and as an identical line.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Twice {
     /// Groups that begin a segment with the id of the previous group.
     rounds: usize,
@@ -222,7 +224,7 @@ pub(super) struct Twice {
 /// Decides which of the step lines that repeat the previous line begin a run. If events record n
 /// runs that begin with the id at which the previous run stopped, the first n such lines begin one.
 /// The others are retries by the writer.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Again {
     pub(super) ids: BTreeMap<i64, Twice>,
     /// Whether a line was counted as a repeat, and a later event recorded a run that begins with

@@ -18,7 +18,10 @@ mod tally;
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
+
 use super::event::{Decided, EndNote, InitNote, SpentNote, StopNote};
+
 use super::{
     CriticAction, EventHead, EventNote, Format, Issue, Issues, ManifestState, Names, StepHead,
     StopVerdict, Symbol,
@@ -72,7 +75,7 @@ pub struct Delta {
 }
 
 /// How much of a file exists, and how much of it was read.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileState {
     /// Whether the file exists.
     pub exists: bool,
@@ -84,7 +87,7 @@ pub struct FileState {
 
 /// The events of one pass through the engine's loop: what happened in a step before its line was
 /// written.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Group {
     /// The loop counter.
     pub step_id: Option<i64>,
@@ -126,7 +129,7 @@ pub struct Group {
 
 /// A part of a run, or all of it: the events from a set-up or an INIT event to the next. A resumed
 /// run has several segments.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Segment {
     /// Its first event, as an index into [`Index::events`].
     pub first_event: usize,
@@ -178,7 +181,7 @@ pub struct Segment {
 }
 
 /// An event that says that the run stops.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Stopping {
     /// An END event.
     End(EndNote),
@@ -206,7 +209,7 @@ impl Segment {
 }
 
 /// A run in memory.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Index {
     names: Names,
     steps: List<StepHead>,
@@ -229,6 +232,7 @@ pub struct Index {
     last_ts: Option<i64>,
     slowest_gap: i64,
     /// The verdict, as far as all records agree on it.
+    #[serde(with = "crate::model::stored::as_json")]
     stop: Option<Box<StopVerdict>>,
     back_steps: usize,
     first_back: Option<usize>,
@@ -351,6 +355,14 @@ impl Index {
         self.manifest
             .get()
             .map_or(&Format::UNKNOWN, |manifest| manifest.format)
+    }
+
+    /// Sets the format of the run, if its manifest was read. A stored index doesn't contain it.
+    #[cfg(feature = "board")]
+    pub(crate) fn set_format(&mut self, format: &'static Format) {
+        if let ManifestState::Read(manifest) = &mut self.manifest {
+            manifest.format = format;
+        }
     }
 
     /// Returns the manifest as last read.

@@ -9,6 +9,8 @@
 //!
 //! Both rules depend only on the order of lines in their own file, like the whole index.
 
+use serde::{Deserialize, Serialize};
+
 use super::super::{Span, TraceFile};
 
 /// The number of consecutive lines without a record that are kept. Further ones are only counted.
@@ -45,7 +47,7 @@ pub(super) fn room(file: TraceFile, read: u64, is_packed: bool) -> u64 {
 }
 
 /// The reason for skipping records.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Why {
     /// They have no content that board knows: they aren't JSON, aren't objects, or have no
     /// known field.
@@ -55,7 +57,7 @@ pub enum Why {
 }
 
 /// Consecutive records that are counted but not kept.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Skip {
     /// The placeholder's position in its list.
     pub at: usize,
@@ -74,7 +76,7 @@ pub struct Skip {
 }
 
 /// The skipped records of one list, in order.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Skips {
     list: Vec<Skip>,
     /// The number of consecutive lines without a record at the end of the list.

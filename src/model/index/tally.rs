@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
 use super::super::failure::FailureTally;
 use super::super::price::RequestSize;
 use super::super::step::Usage;
@@ -12,7 +14,7 @@ use super::skip::Hole;
 const MAX_LOWS: usize = 48;
 
 /// The sums over the steps.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Tally {
     /// The sums over the newest run.
     pub run: RunTally,
@@ -32,7 +34,7 @@ pub struct Tally {
 }
 
 /// The number of steps of one kind, and the ordinal of the first.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Places {
     /// The first, if there is one.
     pub first: Option<usize>,
@@ -41,7 +43,7 @@ pub struct Places {
 }
 
 /// The sums over the steps of one run.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct RunTally {
     /// The number of lines that are JSON.
     pub readable: usize,
@@ -97,7 +99,7 @@ pub struct RunTally {
 }
 
 /// Lines of the newest run that contain no record and are only counted.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Void {
     /// The number of lines.
     count: usize,
@@ -113,7 +115,7 @@ impl Void {
 }
 
 /// The steps whose tokens are added up in one [`Spent`].
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct SpentKey {
     /// When the step began, in quarters of an hour since the epoch, because time zones differ from
     /// each other by multiples of that. `None` if its time isn't recorded, or if the run has more
@@ -128,7 +130,7 @@ pub struct SpentKey {
 }
 
 /// Token sums of steps.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Spent {
     /// The input tokens.
     pub input: u64,
@@ -224,6 +226,22 @@ impl Distinct {
     }
 }
 
+impl Serialize for Distinct {
+    fn serialize<S: Serializer>(&self, target: S) -> Result<S::Ok, S::Error> {
+        self.list.serialize(target)
+    }
+}
+
+impl<'de> Deserialize<'de> for Distinct {
+    fn deserialize<D: Deserializer<'de>>(source: D) -> Result<Self, D::Error> {
+        let mut distinct = Self::default();
+        for symbol in Vec::deserialize(source)? {
+            distinct.add(symbol);
+        }
+        Ok(distinct)
+    }
+}
+
 /// The tools of some steps, in order of appearance, with the sums over their calls.
 #[derive(Clone, Default, PartialEq)]
 pub struct Tools {
@@ -240,7 +258,7 @@ impl std::fmt::Debug for Tools {
 }
 
 /// The calls of a tool.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToolCalls {
     /// How many there are.
     pub calls: u32,
@@ -280,10 +298,25 @@ impl Tools {
     }
 }
 
+impl Serialize for Tools {
+    fn serialize<S: Serializer>(&self, target: S) -> Result<S::Ok, S::Error> {
+        self.list.serialize(target)
+    }
+}
+
+impl<'de> Deserialize<'de> for Tools {
+    fn deserialize<D: Deserializer<'de>>(source: D) -> Result<Self, D::Error> {
+        let list = Vec::<(Symbol, ToolCalls)>::deserialize(source)?;
+        let places = list.iter().enumerate();
+        let places = places.map(|(at, (tool, _))| (*tool, at)).collect();
+        Ok(Self { list, places })
+    }
+}
+
 /// Downsamples scores by keeping the lowest of each few consecutive numbers, because people look
 /// for low scores. The group size is a power of two, large enough to keep fewer than 49 numbers, so
 /// that growing it needs only the kept numbers.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Lows {
     lows: Vec<f64>,
     /// The group size, as a power of two.

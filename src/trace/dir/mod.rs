@@ -20,7 +20,11 @@ use super::patience::{Patience, is_lasting};
 use super::recognise::{is_trace_file, origin, recognise};
 use super::several::{self, Holder, Member, Opened};
 use super::stamp::{Stamp, Stamps};
+#[cfg(feature = "board")]
+use crate::format::directory_format;
 use crate::format::{Numbering, Origin, Shape, Tool};
+#[cfg(feature = "board")]
+use crate::model::Format;
 use crate::model::InFile;
 use crate::model::{Index, IssueKind, MAX_LINE_BYTES, Span, TraceFile};
 
@@ -233,6 +237,16 @@ impl RunDir {
     /// Returns the tool that wrote the trace, if the run is a single file.
     pub fn tool(&self) -> Option<&'static Tool> {
         self.base.single.as_ref().map(|(tool, _)| *tool)
+    }
+
+    /// Returns the format of this name that the run can have, or [`Format::UNKNOWN`].
+    #[cfg(feature = "board")]
+    pub(crate) fn format_named(&self, name: &str) -> &'static Format {
+        match self.tool() {
+            Some(tool) if tool.format.name == name => &tool.format,
+            Some(_) => &Format::UNKNOWN,
+            None => directory_format(name),
+        }
     }
 
     /// Returns whether the run's records are values inside a document rather than separate lines.
