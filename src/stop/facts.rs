@@ -124,6 +124,10 @@ pub struct StepFacts {
     /// Whether the agent asked to stop.
     #[serde(default)]
     pub agent_stop: bool,
+    /// Whether the agent set an answer together with a stop reason other than `final` and
+    /// `success`. Such an answer is kept, but not judged.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub kept_answer: bool,
     /// Whether the environment ended.
     #[serde(default)]
     pub env_terminal: bool,
@@ -177,6 +181,7 @@ impl StepFacts {
             signature: None,
             critics: Vec::new(),
             agent_stop: false,
+            kept_answer: false,
             env_terminal: false,
             opaque: Vec::new(),
             forced: None,
@@ -269,6 +274,13 @@ impl StepFacts {
     /// Returns whether the step has an answer to accept.
     pub(super) fn is_answer(&self) -> bool {
         self.candidate || self.final_answer.is_some()
+    }
+
+    /// Returns whether the agent's state has an answer that may stay, although it isn't what ended
+    /// the run.
+    pub(super) fn has_own_answer(&self) -> bool {
+        let own = self.kept_answer || (!self.candidate && self.final_answer.is_some());
+        own && self.judges_answers()
     }
 
     /// Returns whether the step's answer is judged. It isn't if the step failed or a critic asks

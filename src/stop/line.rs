@@ -48,6 +48,8 @@ pub struct LineFacts {
     #[serde(default, skip_serializing_if = "is_false")]
     agent_stop: bool,
     #[serde(default, skip_serializing_if = "is_false")]
+    kept_answer: bool,
+    #[serde(default, skip_serializing_if = "is_false")]
     env_terminal: bool,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     opaque: Vec<OpaqueAnswer>,
@@ -98,6 +100,7 @@ impl From<&StepFacts> for LineFacts {
             signature: facts.signature,
             final_answer: facts.final_answer.clone().filter(|_| !facts.candidate),
             agent_stop: facts.agent_stop,
+            kept_answer: facts.kept_answer,
             env_terminal: facts.env_terminal,
             opaque: facts.opaque.clone(),
             forced: facts.forced.clone(),
@@ -125,6 +128,7 @@ impl LineFacts {
             signature: self.signature,
             final_answer: self.final_answer,
             agent_stop: self.agent_stop,
+            kept_answer: self.kept_answer,
             env_terminal: self.env_terminal,
             opaque: self.opaque,
             forced: self.forced,

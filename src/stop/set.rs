@@ -425,6 +425,7 @@ impl<S> Evaluation<'_, S> {
     }
 
     fn close(mut self) -> (Ruling, Vec<OpaqueAnswer>) {
+        let keeps_answer = self.facts.has_own_answer() && self.ruling.refused.is_empty();
         let mut hits = self.hits.into_iter();
         self.ruling.verdict = hits.next().map(
             |Hit {
@@ -435,11 +436,9 @@ impl<S> Evaluation<'_, S> {
                  from,
              }| {
                 let (mut outcome, stop_reason) = ending(&code, &source);
-                // A policy may stop with an answer's code. Without an answer, the run isn't completed.
-                if source == Source::Policy
-                    && outcome == Outcome::Completed
-                    && self.facts.final_answer.is_none()
-                {
+                // Nothing is completed without an answer, whoever ends the run and with whichever
+                // code.
+                if outcome == Outcome::Completed && !brings_answer(&source) && !keeps_answer {
                     outcome = Outcome::Halted;
                 }
                 StopVerdict {
@@ -458,4 +457,9 @@ impl<S> Evaluation<'_, S> {
         );
         (self.ruling, self.answers)
     }
+}
+
+/// Returns whether a run that this source ended has an accepted answer.
+fn brings_answer(source: &Source) -> bool {
+    matches!(source, Source::Decision | Source::Completion)
 }

@@ -364,7 +364,7 @@ fn of_the_verdict(facts: &Facts<'_>, found: &mut Vec<String>) {
     }
     for (stop, source) in index.recorded_stops() {
         let (outcome, reason) = (
-            stop.code.outcome(&stop.source),
+            stop.implied_outcome(),
             stop.code.stop_reason(&stop.source),
         );
         let is_own = matches!(stop.code, Code::Custom(_));

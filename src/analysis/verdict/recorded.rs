@@ -6,7 +6,7 @@ use super::cause::LimitFrom;
 use super::facts::{Facts, steps};
 use super::wording::{Note, NoteKind, Wording};
 use crate::analysis::format::amount;
-use crate::analysis::newest::newest_run;
+use crate::analysis::newest::{has_answer, newest_run};
 use crate::analysis::retrace::{Retraced, limit_of_stop};
 use crate::analysis::stated::compared;
 use crate::model::{
@@ -59,11 +59,13 @@ pub(super) fn read(facts: &Facts<'_>, stop: &StopVerdict) -> (Outcome, RunStatus
     let is_refuted = disputed.disputed().is_none()
         && facts.retraced().is_some_and(|retraced| retraced.is_refuted);
     let denial = is_refuted.then(|| Note::new(NoteKind::Denial, DENIAL));
-    let by_code = outcome_by_code(stop);
-    let outcome = if is_outcome_agreed(facts.index, stop) {
-        stop.outcome
-    } else {
+    let by_code = stop.implied_outcome();
+    let outcome = if !is_outcome_agreed(facts.index, stop) {
         Outcome::Unknown
+    } else if is_without_answer(facts, stop) {
+        Outcome::Halted
+    } else {
+        stop.outcome
     };
     let wording = wording
         .note(facts.refusal(by_code))
@@ -100,23 +102,18 @@ fn borrowed_reason(stop: &StopVerdict) -> Option<Wording> {
     ))
 }
 
-/// Returns the outcome that the code of a verdict implies. A custom code implies none, so its
-/// recorded outcome is returned.
-fn outcome_by_code(stop: &StopVerdict) -> Outcome {
-    let by_code = stop.code.outcome(&stop.source);
-    // A policy may stop with an answer's code. Without an answer, the run isn't completed.
-    let is_without_answer = stop.source == Source::Policy
-        && (by_code, stop.outcome) == (Outcome::Completed, Outcome::Halted);
-    if matches!(stop.code, Code::Custom(_)) || is_without_answer {
-        stop.outcome
-    } else {
-        by_code
-    }
+/// Returns whether a verdict of the agent or the environment says completed, although the run has
+/// no answer. Versions up to 0.1 recorded that.
+fn is_without_answer(facts: &Facts<'_>, stop: &StopVerdict) -> bool {
+    stop.outcome == Outcome::Completed
+        && matches!(stop.code, Code::AgentCondition | Code::EnvTerminal)
+        && facts.manifest.is_some()
+        && !has_answer(facts.index)
 }
 
 /// Returns whether all records of the verdict have the outcome that its code implies.
 fn is_outcome_agreed(index: &Index, stop: &StopVerdict) -> bool {
-    let by_code = outcome_by_code(stop);
+    let by_code = stop.implied_outcome();
     index
         .recorded_stops()
         .iter()

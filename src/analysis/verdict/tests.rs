@@ -364,6 +364,11 @@ fn every_code_reads_as_a_sentence() {
             code.stop_reason(&source)
         );
         let verdict = recorded_as("act", &stop);
+        // The run has no answer.
+        let outcome = match code {
+            Code::AgentCondition | Code::EnvTerminal => Outcome::Halted,
+            _ => outcome,
+        };
         assert_eq!(verdict.outcome.as_str(), outcome.as_str(), "{code}");
         table.push_str(&format!("{}: {}\n", verdict.mark.word(), verdict.sentence));
     }
@@ -595,6 +600,34 @@ fn a_good_end_without_an_answer_is_not_answered() {
         ended("critic_stop", r#""x""#),
     ];
     assert_eq!(told, [true, false, false, true, false]);
+}
+
+/// Earlier versions of the engine recorded such an end as completed.
+#[test]
+fn an_end_without_an_answer_is_halted_whatever_the_outcome_recorded() {
+    let ended = |code: &str, outcome: &str, answer: &str| {
+        let stop = format!(
+            r#"{{"code": "{code}", "source": "agent", "gate": "after_step", "step": 0, "stop_reason": "{code}",
+            "outcome": "{outcome}"}}"#
+        );
+        let manifest = format!(
+            r#"{{"writer": "board 0.1.0", "status": "completed", "stop": {stop},
+            "summary": {{"stop_reason": "{code}", "final_result": {answer}}}}}"#
+        );
+        let step = r#"{"step_id": 0, "decision": {"mode": "act"}, "facts": {}}"#;
+        let verdict = judged(&[step], &[OPENS_0], Some(&manifest));
+        assert!(verdict.contradictions.is_empty(), "{verdict:?}");
+        (verdict.outcome, verdict.mark, verdict.answered)
+    };
+    for code in ["agent_condition", "env_terminal"] {
+        let halted = (Outcome::Halted, RunStatus::Stopped, false);
+        assert_eq!(ended(code, "completed", "null"), halted);
+        assert_eq!(ended(code, "halted", "null"), halted);
+        assert_eq!(
+            ended(code, "completed", r#""x""#),
+            (Outcome::Completed, RunStatus::Stopped, true)
+        );
+    }
 }
 
 #[test]

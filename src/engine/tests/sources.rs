@@ -76,6 +76,10 @@ async fn an_answer_in_the_state_ends_the_run_and_stays() {
         done("agent_condition", Outcome::Completed)
     );
     assert_eq!(
+        stop("env_terminal").await,
+        done("env_terminal", Outcome::Completed)
+    );
+    assert_eq!(
         stop("budget_steps").await,
         done("budget_steps", Outcome::Truncated)
     );
@@ -114,6 +118,31 @@ async fn the_engine_sets_the_task_of_the_state() {
     let (result, disk) = recorded(Engine::builder(Forgets).process(None), "the task").await;
     assert_eq!(result.answer(), Some("the task"));
     assert_eq!(disk.events[0]["payload"]["state"]["task"], "the task");
+}
+
+#[tokio::test]
+async fn an_agent_or_an_environment_completes_nothing_without_an_answer() {
+    for reason in ["agent_condition", "env_terminal"] {
+        let (result, disk) = recorded(
+            Engine::builder(Sets(move |state: &mut State<()>| {
+                state.set_stop(reason, None).unwrap();
+            }))
+            .process(None),
+            "t",
+        )
+        .await;
+        assert_eq!(
+            (result.verdict.outcome, result.task.success),
+            (Outcome::Halted, false)
+        );
+        let summary = &disk.manifest["summary"];
+        assert_eq!(disk.manifest["stop"]["outcome"], "halted");
+        assert_eq!(
+            (&summary["stop_reason"], &summary["task_result"]["success"]),
+            (&json!(reason), &json!(false))
+        );
+        assert_eq!(disk.manifest["status"], "completed", "QitOS's word stays");
+    }
 }
 
 #[tokio::test]

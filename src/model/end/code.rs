@@ -30,9 +30,9 @@ macro_rules! codes {
 codes! {
     /// A final decision was accepted.
     Final, "final", "final", Completed;
-    /// The agent itself asked to stop.
+    /// The agent itself asked to stop. Completed only if it also set an answer.
     AgentCondition, "agent_condition", "agent_condition", Completed;
-    /// The environment ended.
+    /// The environment ended. Completed only if there is an answer.
     EnvTerminal, "env_terminal", "env_terminal", Completed;
     /// A reply contains the keyword.
     Keyword, "keyword", "success", Completed;
@@ -113,7 +113,8 @@ impl Code {
         StopReason::parse(self.stop_reason(source))
     }
 
-    /// Returns the outcome of a run that ended under this code.
+    /// Returns the outcome of a run that ended under this code. A run that has no answer is halted
+    /// where this says completed.
     pub fn outcome(&self, source: &Source) -> Outcome {
         match (self.meaning(), source) {
             (Some((_, outcome)), _) => outcome,

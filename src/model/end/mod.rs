@@ -86,6 +86,20 @@ impl StopVerdict {
         }
     }
 
+    /// Returns the outcome that the code implies. A custom code implies none, so its recorded
+    /// outcome is returned.
+    pub(crate) fn implied_outcome(&self) -> Outcome {
+        let by_code = self.code.outcome(&self.source);
+        // The agent, the environment and a policy complete nothing if there is no answer.
+        let is_without_answer = !matches!(self.source, Source::Decision | Source::Completion)
+            && (by_code, self.outcome) == (Outcome::Completed, Outcome::Halted);
+        if matches!(self.code, Code::Custom(_)) || is_without_answer {
+            self.outcome
+        } else {
+            by_code
+        }
+    }
+
     /// Returns the recorded id of the last step that ran.
     pub fn step_id(&self) -> Option<i64> {
         self.step.and_then(|step| i64::try_from(step).ok())
