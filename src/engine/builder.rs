@@ -182,7 +182,7 @@ impl<A: Agent> Builder<A> {
 
     /// Sets the model, which decides if the agent doesn't. Without a model, an agent whose
     /// [`Agent::decide`] returns `None` fails its first step, and the run ends as
-    /// `recovery_exhausted`.
+    /// `step_failed`.
     #[must_use]
     pub fn model(mut self, model: impl ChatModel + 'static) -> Self {
         self.parts.model = Some(Box::new(model));

@@ -89,7 +89,11 @@ impl fmt::Display for NoAnswer {
                 } => Some((step, phase, message)),
                 _ => None,
             });
-        match failure.filter(|_| self.verdict.code == Code::RecoveryExhausted) {
+        let is_step = matches!(
+            self.verdict.code,
+            Code::StepFailed | Code::RecoveryExhausted
+        );
+        match failure.filter(|_| is_step) {
             Some((step, phase, message)) => {
                 write!(
                     f,

@@ -116,6 +116,10 @@ pub struct StepFacts {
     /// The failure, if the step failed.
     #[serde(default)]
     pub error: Option<StepError>,
+    /// Whether the run ends with this failure although nothing was recovered: it's the first one,
+    /// or of a kind that can't be recovered from.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub untried: bool,
     /// Hash of the state after the critics.
     pub signature: Option<u64>,
     /// The critics' outputs, in order.
@@ -178,6 +182,7 @@ impl StepFacts {
             candidate: false,
             final_answer: None,
             error: None,
+            untried: false,
             signature: None,
             critics: Vec::new(),
             agent_stop: false,

@@ -46,6 +46,8 @@ pub struct LineFacts {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     final_answer: Option<String>,
     #[serde(default, skip_serializing_if = "is_false")]
+    untried: bool,
+    #[serde(default, skip_serializing_if = "is_false")]
     agent_stop: bool,
     #[serde(default, skip_serializing_if = "is_false")]
     kept_answer: bool,
@@ -99,6 +101,7 @@ impl From<&StepFacts> for LineFacts {
             cost_estimated: facts.cost_estimated,
             signature: facts.signature,
             final_answer: facts.final_answer.clone().filter(|_| !facts.candidate),
+            untried: facts.untried,
             agent_stop: facts.agent_stop,
             kept_answer: facts.kept_answer,
             env_terminal: facts.env_terminal,
@@ -127,6 +130,7 @@ impl LineFacts {
             cost_estimated: self.cost_estimated,
             signature: self.signature,
             final_answer: self.final_answer,
+            untried: self.untried,
             agent_stop: self.agent_stop,
             kept_answer: self.kept_answer,
             env_terminal: self.env_terminal,

@@ -268,21 +268,19 @@ impl<S> Evaluation<'_, S> {
         };
         let (step, phase) = (self.facts.step, error.phase);
         let message = clip(&error.message, 240).to_owned();
-        let reading = Reading::text(format!(
-            "{} failed and wasn't recovered: {message}",
-            phase.as_str()
-        ))
-        .evidence([Evidence::Failure {
-            step,
-            phase,
-            message,
-        }]);
-        self.hit(
-            "recovery",
-            Source::Recovery,
-            Code::RecoveryExhausted,
-            reading,
-        );
+        let (code, verb) = if self.facts.untried {
+            (Code::StepFailed, "failed")
+        } else {
+            (Code::RecoveryExhausted, "failed and wasn't recovered")
+        };
+        let reading = Reading::text(format!("{} {verb}: {message}", phase.as_str())).evidence([
+            Evidence::Failure {
+                step,
+                phase,
+                message,
+            },
+        ]);
+        self.hit("recovery", Source::Recovery, code, reading);
     }
 
     /// Stops if the first critic that doesn't say continue failed or says stop.

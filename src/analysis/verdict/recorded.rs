@@ -278,8 +278,8 @@ fn sentence(facts: &Facts<'_>, stop: &StopVerdict) -> Wording {
             not_started("the environment failed")
         }
         Code::EnvFailed => failed("the environment"),
-        Code::RecoveryExhausted if facts.has_error() => facts.error(),
-        Code::RecoveryExhausted => failed("a step"),
+        Code::StepFailed | Code::RecoveryExhausted if facts.has_error() => facts.error(),
+        Code::StepFailed | Code::RecoveryExhausted => failed("a step"),
         Code::AgentFailed if step.is_none() => {
             format!("Not started: the agent couldn't start{}", why())
         }

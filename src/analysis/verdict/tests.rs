@@ -397,6 +397,7 @@ fn every_code_reads_as_a_sentence() {
     error: Stopped by an invalid rule: why
     error: Failed with an error after step 0: why
     error: Failed with an error after step 0: why
+    error: Failed with an error after step 0: why
     error: The agent's code failed in step 0: why
     error: Failed with an error after step 0: why
     error: Failed with an error after step 0: why

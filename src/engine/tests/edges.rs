@@ -174,7 +174,7 @@ async fn a_panic_before_the_first_await_is_caught_too() {
     let (result, _) = recorded(builder, "?").await;
     assert_eq!(
         ending(&result.verdict),
-        ("recovery_exhausted", "recovery", Some(0))
+        ("step_failed", "recovery", Some(0))
     );
     assert!(
         result
@@ -437,7 +437,7 @@ async fn a_reason_that_an_agent_sets_is_the_reason() {
     let (result, _) = recorded(Engine::builder(sets("tired")).process(None), "?").await;
     assert_eq!(
         ending(&result.verdict),
-        ("recovery_exhausted", "recovery", Some(0))
+        ("step_failed", "recovery", Some(0))
     );
 }
 

@@ -137,11 +137,11 @@ async fn a_model_that_fails_for_good_ends_the_run_and_one_that_may_recover_does_
     .await;
     assert_eq!(
         ending(&result.verdict),
-        ("recovery_exhausted", "recovery", Some(0))
+        ("step_failed", "recovery", Some(0))
     );
     assert_eq!(
         result.verdict.reading.detail,
-        "decide failed and wasn't recovered: no such model"
+        "decide failed: no such model"
     );
 }
 
@@ -157,7 +157,7 @@ async fn a_model_that_was_asked_often_enough_is_not_asked_again() {
     .await;
     assert_eq!(
         ending(&result.verdict),
-        ("recovery_exhausted", "recovery", Some(0))
+        ("step_failed", "recovery", Some(0))
     );
 }
 

@@ -74,7 +74,10 @@ codes! {
     InvalidRegex, "content_match_invalid_regex", "unrecoverable_error", Failed;
     /// A rule or a critic failed.
     CriterionError, "criterion_error", "unrecoverable_error", Failed;
-    /// The engine couldn't recover from a failed step.
+    /// A step failed, and the run ended at once, without a recovered failure before it or for a
+    /// failure that can't be recovered from.
+    StepFailed, "step_failed", "unrecoverable_error", Failed;
+    /// Steps failed until the recovery policy gave up.
     RecoveryExhausted, "recovery_exhausted", "unrecoverable_error", Failed;
     /// The agent's own code failed outside a step.
     AgentFailed, "agent_failed", "unrecoverable_error", Failed;

@@ -104,7 +104,7 @@ impl RuleStatus {
             .to_owned();
         }
         let name = match &*self.kind {
-            "recovery_exhausted" | "unrecoverable_error" => "Error recovery",
+            "step_failed" | "recovery_exhausted" | "unrecoverable_error" => "Error recovery",
             "final" => "Final answer",
             "critic_stop" => "Critic stop",
             "max_iterations" => "Step limit",
