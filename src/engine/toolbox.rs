@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use serde::{Deserialize as _, Serialize};
 use serde_json::{Map, Value};
+use tokio::time::Instant;
 
 use super::cancel::{Cancel, Lost, caught_now};
 use super::chat::ToolSpec;
@@ -146,14 +147,18 @@ impl Toolbox {
             (status, error)
         });
         match done {
-            Ok(output) => {
+            Ok((output, late)) => {
                 let (output, cut) = bounded(output, MAX_RESULT_BYTES);
+                let status = match late {
+                    Some(_) => Status::TimedOut,
+                    None => Status::Success,
+                };
                 ToolResult {
                     tool,
-                    status: Status::Success,
+                    status,
                     output,
                     cut,
-                    error: None,
+                    error: late,
                     attempts,
                     latency,
                 }
@@ -170,6 +175,7 @@ impl Toolbox {
         }
     }
 
+    /// Returns the output, with an error if it came after a time limit.
     async fn attempt(
         &self,
         tool: &dyn DynTool,
@@ -178,7 +184,7 @@ impl Toolbox {
         clock: &dyn Clock,
         cancel: &Cancel,
         attempts: &mut u32,
-    ) -> Result<Value, (Status, ToolError)> {
+    ) -> Result<(Value, Option<ToolError>), (Status, ToolError)> {
         let limits = caught_now(|| tool.limits())
             .map_err(|text| (Status::Error, ToolError::new(text).category("panic")))?;
         let mut wait = limits.backoff;
@@ -188,6 +194,7 @@ impl Toolbox {
                 ..cx
             };
             *attempts += 1;
+            let begun = Instant::now();
             let work = async {
                 let work = tool.call(action.args.clone(), cx);
                 match limits.timeout {
@@ -197,9 +204,19 @@ impl Toolbox {
                     None => work.await,
                 }
             };
-            let error = match cancel.guard(work).await {
-                Ok(Ok(output)) => return Ok(output),
-                Ok(Err(error)) => error,
+            let done = cancel.guard(work).await;
+            // A call that blocks its thread can't be dropped when its time is over.
+            let late = || too_late(begun.elapsed(), limits.timeout, cancel.is_late());
+            let error = match done {
+                Ok(Ok(output)) => return Ok((output, late())),
+                Ok(Err(error)) if error.category == "timeout" => error,
+                Ok(Err(error)) => match late() {
+                    Some(late) => ToolError {
+                        message: format!("{}: {}", late.message, error.message),
+                        ..late
+                    },
+                    None => error,
+                },
                 Err(Lost::Panicked(text)) => ToolError::new(text).category("panic"),
                 Err(Lost::Cancelled) => return Err(cancelled()),
             };
@@ -248,6 +265,20 @@ fn timed_out(limit: Duration) -> ToolError {
         .retryable()
 }
 
+/// Returns the error of a call that finished, but after a time limit.
+fn too_late(took: Duration, limit: Option<Duration>, run_is_over: bool) -> Option<ToolError> {
+    let took = took.as_millis();
+    let message = match limit.filter(|limit| took > limit.as_millis()) {
+        Some(limit) => format!(
+            "finished after {took} ms, over its limit of {} ms",
+            limit.as_millis()
+        ),
+        None if run_is_over => format!("finished after {took} ms, when the run's time was over"),
+        None => return None,
+    };
+    Some(ToolError::new(message).category("timeout"))
+}
+
 fn cancelled() -> (Status, ToolError) {
     (
         Status::Cancelled,
@@ -263,7 +294,8 @@ pub struct ToolResult {
     pub tool: String,
     /// The status of the call.
     pub status: Status,
-    /// The output; null if the call failed.
+    /// The output; null if the call failed. A call that finished after its time limit has both an
+    /// output and an error.
     pub output: Value,
     /// The full size of the output in bytes, if it was truncated.
     pub cut: Option<usize>,

@@ -428,3 +428,88 @@ async fn a_hard_timeout_drops_what_hangs() {
     assert_eq!(result.verdict.source, crate::stop::Source::Budget);
     assert_eq!(disk.steps[0]["tool_invocations"][0]["status"], "cancelled");
 }
+
+/// Blocks its thread for two minutes of the paused clock.
+struct Blocks(ToolLimits);
+
+impl Tool for Blocks {
+    type Args = EchoArgs;
+    type Output = String;
+    fn name(&self) -> &str {
+        "blocks"
+    }
+    fn description(&self) -> &str {
+        "Takes its time, in one go."
+    }
+    fn limits(&self) -> ToolLimits {
+        self.0
+    }
+    async fn call(&self, args: EchoArgs, _: ToolCx<'_>) -> Result<String, ToolError> {
+        // Its first poll moves the clock.
+        let mut later = std::pin::pin!(tokio::time::advance(Duration::from_secs(120)));
+        let mut waker = std::task::Context::from_waker(std::task::Waker::noop());
+        let _ = later.as_mut().poll(&mut waker);
+        match &*args.text {
+            "fail" => Err(ToolError::new("no luck").retryable()),
+            _ => Ok(args.text),
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_blocks_past_its_time_limit_is_no_success() {
+    let blocks = |text: &str| Decision::act([Action::new("blocks").arg("text", text)]);
+    let limits = ToolLimits::default();
+    let play = engine([blocks("late"), blocks("fail")])
+        .tool(Blocks(limits))
+        .max_steps(2);
+    let (result, disk) = recorded(play, "?").await;
+    let call = &result.steps[0].results[0];
+    assert_eq!(
+        (call.status, call.attempts, call.text()),
+        (
+            Status::TimedOut,
+            1,
+            "error: finished after 120000 ms, over its limit of 60000 ms".to_owned()
+        )
+    );
+    let line = &disk.steps[0];
+    assert_eq!(line["action_results"][0]["output"], "late");
+    let invocation = &line["tool_invocations"][0];
+    assert_eq!(
+        (&invocation["status"], &invocation["error_category"]),
+        (&json!("timed_out"), &json!("timeout"))
+    );
+    assert_eq!(
+        result.steps[1].results[0].text(),
+        "error: finished after 120000 ms, over its limit of 60000 ms: no luck"
+    );
+
+    // The time of the run is limited, and not that of the call.
+    let limits = ToolLimits {
+        timeout: None,
+        ..limits
+    };
+    let play = engine([blocks("late")])
+        .tool(Blocks(limits))
+        .hard_timeout(Duration::from_secs(60));
+    let (result, _) = recorded(play, "?").await;
+    assert_eq!(
+        ending(&result.verdict),
+        ("budget_time", "budget_time", Some(0))
+    );
+    let call = &result.steps[0].results[0];
+    assert_eq!(
+        (call.status, &call.output, call.text()),
+        (
+            Status::TimedOut,
+            &json!("late"),
+            "error: finished after 120000 ms, when the run's time was over".to_owned()
+        )
+    );
+
+    // In time.
+    let play = engine([blocks("late"), Decision::final_answer("done")]).tool(Blocks(limits));
+    let (result, _) = recorded(play, "?").await;
+    assert!(result.steps[0].results[0].is_ok());
+}
