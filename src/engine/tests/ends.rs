@@ -513,3 +513,19 @@ async fn a_call_that_blocks_past_its_time_limit_is_no_success() {
     let (result, _) = recorded(play, "?").await;
     assert!(result.steps[0].results[0].is_ok());
 }
+
+#[tokio::test]
+async fn a_clock_that_no_time_can_express_leaves_a_complete_manifest() {
+    for clock in [i64::MIN, i64::MAX] {
+        let play = engine([echo("one"), Decision::final_answer("done")])
+            .clock(Stepping::new(clock, Duration::from_millis(1)));
+        let (result, disk) = recorded(play, "?").await;
+        assert_eq!(ending(&result.verdict), ("final", "decision", Some(1)));
+        assert_eq!(disk.manifest["status"], "completed");
+        assert_eq!(disk.manifest["started_at"], json!(null));
+        assert_eq!(disk.manifest["updated_at"], json!(null));
+        assert!(disk.events.iter().all(|event| event.get("ts").is_none()));
+        // How long it took is known.
+        assert!(disk.manifest["latency_seconds"].as_f64().unwrap() > 0.0);
+    }
+}

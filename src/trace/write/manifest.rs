@@ -90,7 +90,7 @@ pub(super) struct ManifestText<'a> {
     run_id: &'a str,
     schema_version: &'static str,
     status: &'static str,
-    updated_at: &'a str,
+    updated_at: Option<&'a str>,
     event_count: u64,
     step_count: u64,
     summary: Summary<'a>,
@@ -120,7 +120,7 @@ pub(super) struct ManifestText<'a> {
     parent_run_id: Option<&'a str>,
     agent_name: Option<&'a str>,
     writer: &'static str,
-    started_at: &'a str,
+    started_at: Option<&'a str>,
     pid: Option<u32>,
     host: Option<&'a str>,
     stop_rules: &'a Value,
@@ -164,8 +164,8 @@ enum FailureReport<'a> {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Now<'a> {
     pub(super) run_id: &'a str,
-    pub(super) started_at: &'a str,
-    pub(super) updated_at: &'a str,
+    pub(super) started_at: Option<&'a str>,
+    pub(super) updated_at: Option<&'a str>,
     pub(super) steps: u64,
     pub(super) events: u64,
     pub(super) altered: &'a [String],
