@@ -28,7 +28,7 @@ macro_rules! codes {
 }
 
 codes! {
-    /// A final decision was accepted.
+    /// An answer was accepted, by no rule or by the rule `final_result`.
     Final, "final", "final", Completed;
     /// The agent itself asked to stop. Completed only if it also set an answer.
     AgentCondition, "agent_condition", "agent_condition", Completed;
@@ -38,7 +38,7 @@ codes! {
     Keyword, "keyword", "success", Completed;
     /// A reply is JSON that matches the requested schema.
     StructuredOutput, "structured_output", "success", Completed;
-    /// The run has a final result.
+    /// The run has a final result. Only in older traces: it's `final` now.
     FinalResult, "final_result", "success", Completed;
     /// The limit on model rounds was reached.
     MaxRounds, "max_rounds", "budget_steps", Truncated;
