@@ -390,6 +390,7 @@ impl<A: Agent> Session<A> {
         );
         let set = self.state.final_result.as_deref();
         let set = set.filter(|answer| !answer.trim().is_empty());
+        record.facts.agent_success = self.state.stop_reason.as_deref() == Some("success");
         record.facts.kept_answer = set.is_some() && !is_judged;
         if !record.facts.candidate {
             record.facts.final_answer = set.filter(|_| is_judged).map(str::to_owned);

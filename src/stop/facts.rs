@@ -128,6 +128,9 @@ pub struct StepFacts {
     /// Whether the agent asked to stop.
     #[serde(default)]
     pub agent_stop: bool,
+    /// Whether the agent set its stop reason to `success`.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub agent_success: bool,
     /// Whether the agent set an answer together with a stop reason other than `final` and
     /// `success`. Such an answer is kept, but not judged.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -186,6 +189,7 @@ impl StepFacts {
             signature: None,
             critics: Vec::new(),
             agent_stop: false,
+            agent_success: false,
             kept_answer: false,
             env_terminal: false,
             opaque: Vec::new(),

@@ -50,6 +50,8 @@ pub struct LineFacts {
     #[serde(default, skip_serializing_if = "is_false")]
     agent_stop: bool,
     #[serde(default, skip_serializing_if = "is_false")]
+    agent_success: bool,
+    #[serde(default, skip_serializing_if = "is_false")]
     kept_answer: bool,
     #[serde(default, skip_serializing_if = "is_false")]
     env_terminal: bool,
@@ -103,6 +105,7 @@ impl From<&StepFacts> for LineFacts {
             final_answer: facts.final_answer.clone().filter(|_| !facts.candidate),
             untried: facts.untried,
             agent_stop: facts.agent_stop,
+            agent_success: facts.agent_success,
             kept_answer: facts.kept_answer,
             env_terminal: facts.env_terminal,
             opaque: facts.opaque.clone(),
@@ -132,6 +135,7 @@ impl LineFacts {
             final_answer: self.final_answer,
             untried: self.untried,
             agent_stop: self.agent_stop,
+            agent_success: self.agent_success,
             kept_answer: self.kept_answer,
             env_terminal: self.env_terminal,
             opaque: self.opaque,

@@ -13,7 +13,9 @@ use super::rules::ending;
 use super::stats::Stats;
 use super::text::clip;
 use crate::model::names::the_critic;
-use crate::model::{Budget, Code, Evidence, Gate, Origin, Outcome, Reading, Source, StopVerdict};
+use crate::model::{
+    Budget, Code, Evidence, Gate, Origin, Outcome, Reading, Source, StopReason, StopVerdict,
+};
 
 /// The rules of a run. The set holds no state: the running totals are in the caller's [`Stats`], so
 /// one set can serve many runs.
@@ -339,8 +341,12 @@ impl<S> Evaluation<'_, S> {
                     Reading::text("the final decision was accepted"),
                 );
             } else {
-                let reading = Reading::text("the agent set its final result");
-                self.hit("agent", Source::Agent, Code::Final, reading);
+                let (code, text) = if self.facts.agent_success {
+                    (Code::Success, "the agent reported success")
+                } else {
+                    (Code::Final, "the agent set its final result")
+                };
+                self.hit("agent", Source::Agent, code, Reading::text(text));
             }
         }
         if self.facts.agent_stop {
@@ -433,11 +439,14 @@ impl<S> Evaluation<'_, S> {
                  reading,
                  from,
              }| {
-                let (mut outcome, stop_reason) = ending(&code, &source);
+                let (mut outcome, mut stop_reason) = ending(&code, &source);
                 // Nothing is completed without an answer, whoever ends the run and with whichever
                 // code.
                 if outcome == Outcome::Completed && !brings_answer(&source) && !keeps_answer {
                     outcome = Outcome::Halted;
+                    if StopReason::parse(stop_reason).says_answered() {
+                        stop_reason = StopReason::WITHOUT_ANSWER;
+                    }
                 }
                 StopVerdict {
                     criterion,

@@ -81,7 +81,11 @@ pub(super) fn read(facts: &Facts<'_>, stop: &StopVerdict) -> (Outcome, RunStatus
 /// Returns whether the agent ended the run with the stop reason of a rule or of the engine, such as
 /// `budget_steps`. Whether a limit was reached doesn't matter then.
 pub(crate) fn is_reason_borrowed(stop: &StopVerdict) -> bool {
-    stop.source == Source::Agent && !matches!(stop.code, Code::Final | Code::AgentCondition)
+    let is_own = matches!(
+        stop.code,
+        Code::Final | Code::Success | Code::AgentCondition
+    );
+    stop.source == Source::Agent && !is_own
 }
 
 /// Describes an end with a borrowed stop reason.
@@ -214,7 +218,15 @@ fn sentence(facts: &Facts<'_>, stop: &StopVerdict) -> Wording {
         return limit(headline, stop);
     }
     let sentence = match &stop.code {
-        Code::Final => format!("Answered{}", at("at")),
+        code if is_answer(code) && stop.implied_outcome() != Outcome::Completed => {
+            let rule = &stop.criterion;
+            format!(
+                "Stopped by the rule {rule}{}, without an answer{}",
+                at("after"),
+                why()
+            )
+        }
+        Code::Final | Code::Success => format!("Answered{}", at("at")),
         Code::Keyword | Code::FinalResult => format!("Answered{}{}", at("at"), why()),
         Code::StructuredOutput => format!("Answered{} with the requested JSON", at("at")),
         Code::AgentCondition => format!("The agent's own stop condition was met{}", at("after")),
@@ -311,6 +323,14 @@ fn sentence(facts: &Facts<'_>, stop: &StopVerdict) -> Wording {
         }
     };
     sentence.into()
+}
+
+/// Returns whether the code says that an answer was accepted.
+fn is_answer(code: &Code) -> bool {
+    matches!(
+        code,
+        Code::Final | Code::Success | Code::Keyword | Code::FinalResult | Code::StructuredOutput
+    )
 }
 
 /// Returns the tool of the action that is a verdict's only evidence.

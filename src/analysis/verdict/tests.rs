@@ -345,6 +345,22 @@ fn a_stop_reason_that_the_agent_borrowed_is_told_as_its_own() {
     );
 }
 
+#[test]
+fn a_rule_that_stops_with_the_code_of_an_answer_answers_nothing() {
+    let stop = r#"{"code": "final", "criterion": "done", "source": "policy", "gate": "after_step", "step": 0,
+        "stop_reason": "agent_condition", "outcome": "halted", "detail": "it is done"}"#;
+    let verdict = recorded_as("act", stop);
+    assert_eq!(
+        (&*verdict.sentence, verdict.mark, verdict.outcome),
+        (
+            "Stopped by the rule done after step 0, without an answer: it is done",
+            RunStatus::Stopped,
+            Outcome::Halted
+        )
+    );
+    assert_eq!(verdict.contradictions, [""; 0]);
+}
+
 /// Every code has its own sentence, and a status that fits its outcome.
 #[test]
 fn every_code_reads_as_a_sentence() {
@@ -373,6 +389,7 @@ fn every_code_reads_as_a_sentence() {
         table.push_str(&format!("{}: {}\n", verdict.mark.word(), verdict.sentence));
     }
     insta::assert_snapshot!(table, @r"
+    answered: Answered at step 0
     answered: Answered at step 0
     stopped: The agent's own stop condition was met after step 0
     stopped: The environment ended the episode at step 0

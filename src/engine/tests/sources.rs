@@ -70,7 +70,9 @@ async fn an_answer_in_the_state_ends_the_run_and_stays() {
         ends(move |state: &mut State<()>| state.set_stop(reason, answer()).unwrap())
     };
     assert_eq!(stop("final").await, done("final", Outcome::Completed));
-    assert_eq!(stop("success").await, done("final", Outcome::Completed));
+    assert_eq!(stop("success").await, done("success", Outcome::Completed));
+    let by_code = ends(|state| state.set_stop(Code::Success, answer()).unwrap()).await;
+    assert_eq!(by_code, done("success", Outcome::Completed));
     assert_eq!(
         stop("agent_condition").await,
         done("agent_condition", Outcome::Completed)
@@ -163,7 +165,20 @@ async fn a_policy_completes_nothing_without_an_answer() {
         (&result.verdict.code, result.verdict.outcome),
         (&Code::Final, Outcome::Halted)
     );
-    assert!(!result.task.success);
+    assert_eq!(
+        (result.task.success, &*result.verdict.stop_reason),
+        (false, "agent_condition")
+    );
+}
+
+#[tokio::test]
+async fn success_is_the_recorded_reason_if_the_agent_reports_it() {
+    let set = |state: &mut State<()>| state.set_stop("success", Some("42".to_owned())).unwrap();
+    let (result, disk) = recorded(Engine::builder(Sets(set)).process(None), "t").await;
+    let state = result.state.unwrap();
+    assert_eq!(state.stop_reason.as_deref(), Some("success"));
+    assert_eq!(disk.manifest["summary"]["stop_reason"], "success");
+    assert_eq!(disk.manifest["stop"]["code"], "success");
 }
 
 #[test]

@@ -30,6 +30,8 @@ macro_rules! codes {
 codes! {
     /// An answer was accepted, by no rule or by the rule `final_result`.
     Final, "final", "final", Completed;
+    /// The agent set an answer and reported success.
+    Success, "success", "success", Completed;
     /// The agent itself asked to stop. Completed only if it also set an answer.
     AgentCondition, "agent_condition", "agent_condition", Completed;
     /// The environment ended. Completed only if there is an answer.

@@ -100,6 +100,18 @@ impl StopVerdict {
         }
     }
 
+    /// Returns the stop reason that the code implies. The reason of an answer isn't used without
+    /// one.
+    pub(crate) fn implied_reason(&self) -> &'static str {
+        let by_code = self.code.stop_reason(&self.source);
+        let is_completed = self.implied_outcome() == Outcome::Completed;
+        if StopReason::parse(by_code).says_answered() && !is_completed {
+            StopReason::WITHOUT_ANSWER
+        } else {
+            by_code
+        }
+    }
+
     /// Returns the recorded id of the last step that ran.
     pub fn step_id(&self) -> Option<i64> {
         self.step.and_then(|step| i64::try_from(step).ok())

@@ -105,7 +105,7 @@ impl RuleStatus {
         }
         let name = match &*self.kind {
             "step_failed" | "recovery_exhausted" | "unrecoverable_error" => "Error recovery",
-            "final" => "Final answer",
+            "final" | "success" => "Final answer",
             "critic_stop" => "Critic stop",
             "max_iterations" => "Step limit",
             "per_instance_cost_limit" => "Per-instance cost limit",
