@@ -22,7 +22,7 @@ use crate::stop::{Code, CriticWish, Evidence, Outcome, Stats, StepFacts, StopVer
 pub struct RunResult<D> {
     /// Why the run stopped.
     pub verdict: StopVerdict,
-    /// The final state. `None` if the agent couldn't start.
+    /// The final state, with the stop reason. `None` if the agent couldn't create one.
     pub state: Option<State<D>>,
     /// The steps in order.
     pub steps: Vec<StepRecord>,

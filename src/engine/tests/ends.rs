@@ -340,27 +340,99 @@ async fn what_is_wrong_before_the_first_step_is_a_verdict_too() {
         result.verdict.reading.detail,
         "the task needs \"browser\"; there is no environment"
     );
+}
 
-    struct Short;
-    impl Agent for Short {
-        type Data = ();
-        fn name(&self) -> &str {
-            "short"
-        }
-        fn init_state(&mut self, task: &Task) -> Result<State<()>, AgentError> {
-            let mut state = State::new(&*task.objective, ());
-            state.max_steps = Some(5);
-            Ok(state)
-        }
+/// Waits in each step, with a step limit of its own.
+struct Own {
+    max_steps: u64,
+    current_step: u64,
+}
+
+impl Agent for Own {
+    type Data = ();
+    fn name(&self) -> &str {
+        "own"
     }
-    let (result, _) = recorded(Engine::builder(Short).max_steps(8), "?").await;
-    let detail =
-        "state.max_steps 5 is below the budget of 8 steps; raise it, omit it, or lower the budget";
+    fn init_state(&mut self, task: &Task) -> Result<State<()>, AgentError> {
+        let mut state = State::new(&*task.objective, ());
+        state.max_steps = Some(self.max_steps);
+        state.current_step = self.current_step;
+        Ok(state)
+    }
+    async fn decide(
+        &mut self,
+        _: &State<()>,
+        _: &StepCx<'_>,
+    ) -> Result<Option<Decision>, AgentError> {
+        Ok(Some(Decision::wait("it has time")))
+    }
+}
+
+#[tokio::test]
+async fn the_lower_of_the_states_step_limit_and_the_budget_counts() {
+    let own = |max_steps| {
+        Engine::builder(Own {
+            max_steps,
+            current_step: 0,
+        })
+        .process(None)
+    };
+    let ends = async |builder: Builder<Own>, task: Task| {
+        let (result, disk) = recorded(builder, task).await;
+        let limit = json!({"limit": result.step_count, "from": result.verdict.limit_from.unwrap()});
+        assert_eq!(disk.manifest["stop_rules"]["budget"]["steps"], limit);
+        assert_eq!(ending(&result.verdict).0, "budget_steps");
+        (result.step_count, result.verdict.limit_from)
+    };
+    let task = || Task::new("t");
+    let by_state = |steps| (steps, Some(Origin::State));
+    assert_eq!(ends(own(2), task()).await, by_state(2), "below the default");
+    assert_eq!(ends(own(2).max_steps(3), task()).await, by_state(2));
+    assert_eq!(ends(own(2).no_step_limit(), task()).await, by_state(2));
+    assert_eq!(ends(own(2), task().max_steps(5)).await, by_state(2));
     assert_eq!(
-        (ending(&result.verdict).0, &*result.verdict.reading.detail),
-        ("task_validation_failed", detail)
+        ends(own(5).max_steps(3), task()).await,
+        (3, Some(Origin::Engine))
     );
-    assert!(result.state.is_none());
+    assert_eq!(
+        ends(own(3), task().max_steps(3)).await,
+        (3, Some(Origin::Task))
+    );
+    assert_eq!(
+        ends(own(99), task()).await,
+        (DEFAULT_STEPS, Some(Origin::Default))
+    );
+}
+
+#[tokio::test]
+async fn a_refused_state_is_in_the_result_with_its_stop_reason() {
+    let refused = [
+        (0, 0, "state.max_steps is 0; omit it to use the budget"),
+        (2, 3, "state.current_step 3 is above state.max_steps 2"),
+    ];
+    for (max_steps, current_step, why) in refused {
+        let agent = Own {
+            max_steps,
+            current_step,
+        };
+        let (result, disk) = recorded(Engine::builder(agent).process(None), "t").await;
+        assert_eq!(
+            (ending(&result.verdict), &*result.verdict.reading.detail),
+            (
+                ("task_validation_failed", "task_validation_failed", None),
+                why
+            )
+        );
+        let state = result.state.unwrap();
+        assert_eq!(state.stop_reason.as_deref(), Some("task_validation_failed"));
+        assert_eq!(disk.events[0]["payload"].get("state"), Some(&json!(null)));
+    }
+    // Also if the task or the environment is refused.
+    for task in [Task::new(" "), Task::new("t").needs("browser")] {
+        let (result, _) = recorded(engine([echo("1")]), task).await;
+        let reason = result.state.unwrap().stop_reason;
+        assert_eq!(reason.as_deref(), Some(&*result.verdict.stop_reason));
+    }
 }
 
 #[tokio::test(start_paused = true)]

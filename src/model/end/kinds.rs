@@ -67,6 +67,8 @@ words! {
         Task = "task",
         /// The command line.
         Cli = "cli",
+        /// The agent, in its state.
+        State = "state",
     }
 }
 
