@@ -466,3 +466,48 @@ async fn what_replies_cost_is_told_or_estimated_and_ends_a_run() {
             .unwrap();
     assert_eq!(manifest["summary"]["cost"], 1.0);
 }
+
+#[test]
+fn a_required_network_address_needs_a_scheme_and_a_host() {
+    let issues = |uri: &str| {
+        let task = Task::new("t").resource(Resource::url(uri).required());
+        let told = |issue: TaskIssue| format!("{}: {}", issue.code, issue.message);
+        task.issues(None).into_iter().map(told).collect::<Vec<_>>()
+    };
+    for uri in [
+        "https://example.com",
+        "https://example.com:8443/a%20b?c=d#e",
+        "s3://bucket/key",
+        "http://[::1]/",
+        "https://müller.example/straße",
+    ] {
+        assert_eq!(issues(uri), [""; 0], "{uri}");
+    }
+    let needs = |uri: &str| {
+        format!(
+            "TASK_RESOURCE_URI_INVALID: the required address {uri:?} needs a scheme and a host, as in https://example.com"
+        )
+    };
+    for uri in [
+        "mailto:a@example.com",
+        "https://",
+        "file:///tmp/x",
+        "https:///x",
+    ] {
+        assert_eq!(issues(uri), [needs(uri)]);
+    }
+    for uri in [
+        "not a url at all",
+        "example.com/a",
+        "//example.com",
+        "https://a b",
+    ] {
+        let found = issues(uri);
+        assert!(
+            found.len() == 1 && found[0].starts_with(&format!("{}: ", needs(uri))),
+            "{found:?}"
+        );
+    }
+    let optional = Task::new("t").resource(Resource::url("not a url at all"));
+    assert!(optional.issues(None).is_empty());
+}
