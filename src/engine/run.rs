@@ -179,6 +179,7 @@ impl<A: Agent> Engine<A> {
             started_at,
             parent: parts.parent.as_deref(),
             branched_from,
+            metadata: &parts.metadata,
         };
         run.log.begin(|| opening.info());
         let init = json!({

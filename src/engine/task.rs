@@ -263,6 +263,13 @@ impl Task {
         self
     }
 
+    /// Adds data, which is recorded in the manifest.
+    #[must_use]
+    pub fn metadata(mut self, key: impl Into<String>, value: impl Into<Value>) -> Self {
+        self.metadata.insert(key.into(), value.into());
+        self
+    }
+
     /// Adds a success criterion.
     #[must_use]
     pub fn success(mut self, criterion: impl Into<String>) -> Self {

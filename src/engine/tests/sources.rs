@@ -511,3 +511,19 @@ fn a_required_network_address_needs_a_scheme_and_a_host() {
     let optional = Task::new("t").resource(Resource::url("not a url at all"));
     assert!(optional.issues(None).is_empty());
 }
+
+#[tokio::test]
+async fn metadata_of_the_run_and_of_the_task_is_in_the_manifest() {
+    let play = engine([Decision::final_answer("done")]).metadata("team", "red");
+    let task = Task::new("t").metadata("ticket", 7);
+    let (_, disk) = recorded(play.metadata("tries", json!([1, 2])), task).await;
+    let summary = &disk.manifest["summary"];
+    assert_eq!(
+        summary["run_meta"]["metadata"],
+        json!({"team": "red", "tries": [1, 2]})
+    );
+    assert_eq!(summary["task_meta"]["metadata"], json!({"ticket": 7}));
+    let (_, disk) = recorded(engine([Decision::final_answer("done")]), "t").await;
+    let run_meta = disk.manifest["summary"]["run_meta"].as_object().unwrap();
+    assert!(!run_meta.contains_key("metadata"));
+}
