@@ -527,3 +527,58 @@ async fn metadata_of_the_run_and_of_the_task_is_in_the_manifest() {
     let run_meta = disk.manifest["summary"]["run_meta"].as_object().unwrap();
     assert!(!run_meta.contains_key("metadata"));
 }
+
+#[tokio::test]
+async fn events_have_times_and_errors_and_their_payloads_are_read_from_the_trace() {
+    let long = "x".repeat(5_000);
+    let wrong = Decision::final_answer("");
+    let fails = Decision::act([Action::new(long.clone())]);
+    let play = engine([echo("one"), wrong, fails, Decision::final_answer("done")]);
+    let (result, disk) = recorded(play, "t").await;
+    let read: Vec<Value> = result
+        .recorded_events()
+        .unwrap()
+        .collect::<Result<_, _>>()
+        .unwrap();
+    assert_eq!(read, disk.events);
+    assert_eq!(read[0]["payload"]["state"]["task"], "t");
+    for (event, line) in result.events.iter().zip(&read) {
+        let ts = crate::model::time::parse_ts(line["ts"].as_str().unwrap()).unwrap();
+        assert_eq!(
+            (event.step, event.phase, event.ts, event.error.as_deref()),
+            (
+                line["step_id"].as_u64().unwrap(),
+                line["phase"].as_str().unwrap(),
+                ts.micros,
+                line["error"].as_str()
+            )
+        );
+    }
+    let errors: Vec<_> = result.events.iter().filter(|event| !event.ok).collect();
+    assert_eq!(
+        errors
+            .iter()
+            .map(|event| (event.step, event.phase, event.error.as_deref()))
+            .collect::<Vec<_>>(),
+        [
+            (1, "DECIDE_ERROR", Some("a final decision has no answer")),
+            (1, "RECOVER", Some("a final decision has no answer")),
+        ]
+    );
+
+    // What can't be read isn't made up.
+    let path = result.trace.as_ref().unwrap().join("events.jsonl");
+    let text = std::fs::read_to_string(&path).unwrap();
+    std::fs::write(&path, format!("{text}nonsense\n{text}")).unwrap();
+    let mut read: Vec<_> = result.recorded_events().unwrap().collect();
+    let error = read.pop().unwrap().unwrap_err().to_string();
+    assert!(
+        error.starts_with(&format!("can't read line {} of ", read.len() + 1)),
+        "{error}"
+    );
+    assert_eq!(read.len(), disk.events.len());
+    let unrecorded = engine([Decision::final_answer("done")]).build().unwrap();
+    let result = unrecorded.run("t").await;
+    let error = result.recorded_events().unwrap_err();
+    assert_eq!(error.to_string(), "the run has no trace");
+}
