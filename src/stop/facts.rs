@@ -116,8 +116,8 @@ pub struct StepFacts {
     /// The failure, if the step failed.
     #[serde(default)]
     pub error: Option<StepError>,
-    /// Whether the run ends with this failure although nothing was recovered: it's the first one,
-    /// or of a kind that can't be recovered from.
+    /// Whether the failure ended the run at once: it's the first one, or of a kind that can't be
+    /// recovered from.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub untried: bool,
     /// Hash of the state after the critics.

@@ -440,8 +440,7 @@ impl<S> Evaluation<'_, S> {
                  from,
              }| {
                 let (mut outcome, mut stop_reason) = ending(&code, &source);
-                // Nothing is completed without an answer, whoever ends the run and with whichever
-                // code.
+                // A run without an answer isn't completed, whatever its code.
                 if outcome == Outcome::Completed && !brings_answer(&source) && !keeps_answer {
                     outcome = Outcome::Halted;
                     if StopReason::parse(stop_reason).says_answered() {

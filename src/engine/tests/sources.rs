@@ -582,3 +582,87 @@ async fn events_have_times_and_errors_and_their_payloads_are_read_from_the_trace
     let error = result.recorded_events().unwrap_err();
     assert_eq!(error.to_string(), "the run has no trace");
 }
+
+/// Takes a second to get ready.
+struct Slow(Arc<Stepping>);
+
+impl Env for Slow {
+    fn name(&self) -> &str {
+        "slow"
+    }
+    async fn reset(&mut self, _: &Task) -> Result<(), EnvError> {
+        self.0.sleep(Duration::from_secs(1)).await;
+        Ok(())
+    }
+    async fn observe(&mut self) -> Result<Value, EnvError> {
+        Ok(Value::Null)
+    }
+    async fn step(&mut self, _: &Decision, _: &[ToolResult]) -> Result<EnvStep, EnvError> {
+        Ok(EnvStep::default())
+    }
+}
+
+/// As in QitOS, the time of a run begins before its environment is reset.
+#[tokio::test]
+async fn the_reset_of_the_environment_is_part_of_the_run_time() {
+    let play = || {
+        let clock = Arc::new(Stepping::new(0, Duration::from_millis(1)));
+        engine([Decision::final_answer("done")])
+            .env(Slow(clock.clone()))
+            .clock(clock)
+    };
+    let (result, _) = recorded(play(), "t").await;
+    let begun = result.steps[0].facts.t_start_ms.unwrap();
+    assert!((1_000..1_100).contains(&begun), "{begun}");
+    let limit = Duration::from_millis(900);
+    let (result, _) = recorded(play().max_runtime(limit), "t").await;
+    assert_eq!(
+        ending(&result.verdict),
+        ("budget_time", "budget.time", None)
+    );
+}
+
+/// Constructors don't fail. The engine checks each decision before it's recorded.
+#[tokio::test]
+async fn an_incomplete_decision_fails_its_step_with_feedback() {
+    let incomplete = [
+        (Decision::act([]), "a decision to act has no actions"),
+        (Decision::act([Action::new(" ")]), "an action has no name"),
+        (
+            Decision::final_answer(" "),
+            "a final decision has no answer",
+        ),
+        (Decision::branch([]), "a branch has no candidates"),
+    ];
+    for (decision, why) in incomplete {
+        assert_eq!(decision.validate(), Err(why.to_owned()));
+        let play = engine([decision, Decision::final_answer("done")]);
+        let (result, disk) = recorded(play, "t").await;
+        assert_eq!((result.answer(), result.step_count), (Some("done"), 2));
+        assert!(result.steps[0].decision.is_none());
+        let feedback = &disk
+            .events
+            .iter()
+            .rev()
+            .find(|event| event["step_id"] == 0 && event["phase"] == "CHECK_STOP");
+        let feedback = &feedback.unwrap()["payload"]["feedback"];
+        assert_eq!(feedback, &json!([format!("The last step failed: {why}")]));
+    }
+}
+
+/// Unlike in QitOS, where the default compares `final_result` and `phase`.
+#[tokio::test]
+async fn a_change_of_the_agents_own_data_is_no_stagnation() {
+    let steps = || (0..6).map(|n| echo(&n.to_string()));
+    let rule = || StopSpec::from(crate::stop::Stagnation { steps: 2 });
+    let result = engine(steps()).stop(rule()).max_steps(6);
+    let result = result.build().unwrap().run("t").await;
+    assert_eq!(ending(&result.verdict).0, "budget_steps");
+    // QitOS's signature, for an agent that wants it.
+    let result = engine(steps())
+        .stop(rule())
+        .signature(|state| u64::from(state.final_result.is_some()))
+        .max_steps(6);
+    let result = result.build().unwrap().run("t").await;
+    assert_eq!(ending(&result.verdict), ("stagnation", "stop[0]", Some(2)));
+}

@@ -90,7 +90,7 @@ impl StopVerdict {
     /// outcome is returned.
     pub(crate) fn implied_outcome(&self) -> Outcome {
         let by_code = self.code.outcome(&self.source);
-        // The agent, the environment and a policy complete nothing if there is no answer.
+        // Without an answer, the agent, the environment and a policy halt a run.
         let is_without_answer = !matches!(self.source, Source::Decision | Source::Completion)
             && (by_code, self.outcome) == (Outcome::Completed, Outcome::Halted);
         if matches!(self.code, Code::Custom(_)) || is_without_answer {
