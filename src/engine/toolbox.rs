@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::future::Future;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::task::Poll;
 use std::time::Duration;
 
@@ -196,27 +196,26 @@ impl Toolbox {
             *attempts += 1;
             let begun = Instant::now();
             let work = async {
-                let work = tool.call(action.args.clone(), cx);
+                let work = timed(async { tool.call(action.args.clone(), cx).await });
                 match limits.timeout {
                     Some(limit) => tokio::time::timeout(limit, work)
                         .await
-                        .unwrap_or_else(|_| Err(timed_out(limit))),
+                        .unwrap_or_else(|_| (Err(timed_out(limit)), Duration::ZERO)),
                     None => work.await,
                 }
             };
-            let done = cancel.guard(work).await;
-            // A call that blocks its thread can't be dropped when its time is over.
-            let late = || too_late(begun.elapsed(), limits.timeout, cancel.is_late());
-            let error = match done {
-                Ok(Ok(output)) => return Ok((output, late())),
-                Ok(Err(error)) if error.category == "timeout" => error,
-                Ok(Err(error)) => match late() {
-                    Some(late) => ToolError {
-                        message: format!("{}: {}", late.message, error.message),
-                        ..late
-                    },
-                    None => error,
-                },
+            let error = match cancel.guard(work).await {
+                Ok((done, last)) => {
+                    let late = too_late(begun.elapsed(), last, limits.timeout, cancel.is_late());
+                    match (done, late) {
+                        (Ok(output), late) => return Ok((output, late)),
+                        (Err(error), None) => error,
+                        (Err(error), Some(late)) => ToolError {
+                            message: format!("{}: {}", late.message, error.message),
+                            ..late
+                        },
+                    }
+                }
                 Err(Lost::Panicked(text)) => ToolError::new(text).category("panic"),
                 Err(Lost::Cancelled) => return Err(cancelled()),
             };
@@ -265,15 +264,39 @@ fn timed_out(limit: Duration) -> ToolError {
         .retryable()
 }
 
-/// Returns the error of a call that finished, but after a time limit.
-fn too_late(took: Duration, limit: Option<Duration>, run_is_over: bool) -> Option<ToolError> {
+/// Also returns how long the work kept its thread before it finished.
+async fn timed<T>(work: impl Future<Output = T>) -> (T, Duration) {
+    let mut work = pin!(work);
+    std::future::poll_fn(|waker| {
+        let begun = Instant::now();
+        let done = work.as_mut().poll(waker);
+        done.map(|done| (done, begun.elapsed()))
+    })
+    .await
+}
+
+/// Returns the error of a call that was still working after a time limit. It can't be dropped then
+/// if it blocks its thread. `last` is how long it did so before it finished. A call that another
+/// one kept from finishing isn't late.
+fn too_late(
+    took: Duration,
+    last: Duration,
+    limit: Option<Duration>,
+    run_is_over: bool,
+) -> Option<ToolError> {
+    let is_working = |limit: &Duration| {
+        let over = took.saturating_sub(*limit);
+        over.min(last) >= Duration::from_millis(1)
+    };
     let took = took.as_millis();
-    let message = match limit.filter(|limit| took > limit.as_millis()) {
+    let message = match limit.filter(is_working) {
         Some(limit) => format!(
             "finished after {took} ms, over its limit of {} ms",
             limit.as_millis()
         ),
-        None if run_is_over => format!("finished after {took} ms, when the run's time was over"),
+        None if run_is_over && last >= Duration::from_millis(1) => {
+            format!("finished after {took} ms, when the run's time was over")
+        }
         None => return None,
     };
     Some(ToolError::new(message).category("timeout"))

@@ -516,7 +516,14 @@ impl Tool for Blocks {
     fn limits(&self) -> ToolLimits {
         self.0
     }
+    fn is_parallel(&self) -> bool {
+        true
+    }
     async fn call(&self, args: EchoArgs, _: ToolCx<'_>) -> Result<String, ToolError> {
+        if args.text == "quick" {
+            tokio::task::yield_now().await;
+            return Ok(args.text);
+        }
         // Its first poll moves the clock.
         let mut later = std::pin::pin!(tokio::time::advance(Duration::from_secs(120)));
         let mut waker = std::task::Context::from_waker(std::task::Waker::noop());
@@ -579,6 +586,18 @@ async fn a_call_that_blocks_past_its_time_limit_is_no_success() {
             "error: finished after 120000 ms, when the run's time was over".to_owned()
         )
     );
+
+    // A call isn't late because another one blocked the thread.
+    let call = |text: &str| Action::new("blocks").arg("text", text);
+    let both = Decision::act([call("quick"), call("late")]);
+    let play = engine([both]).tool(Blocks(ToolLimits::default()));
+    let (result, _) = recorded(play.max_steps(1), "?").await;
+    let statuses: Vec<_> = result.steps[0]
+        .results
+        .iter()
+        .map(|call| call.status)
+        .collect();
+    assert_eq!(statuses, [Status::Success, Status::TimedOut]);
 
     // In time.
     let play = engine([blocks("late"), Decision::final_answer("done")]).tool(Blocks(limits));
