@@ -26,6 +26,7 @@ use super::task::{Task, TaskIssue};
 use super::toolbox::clip;
 use crate::error::{Error, Kind, Result};
 use crate::stop::{Budget, Code, Origin, Outcome, Source, Stats, StepFacts, StopSet, StopVerdict};
+use crate::trace::UNKNOWN_TIME;
 
 /// Maximum length of the last text in the END event, in bytes. The text's step has all of it.
 const MAX_LAST_TEXT_BYTES: usize = 16 << 10;
@@ -119,7 +120,10 @@ impl<A: Agent> Engine<A> {
         if let Some(earlier) = &mut earlier {
             run.take_up(earlier, rules.carried(&earlier.facts));
             feedback = std::mem::take(&mut earlier.feedback);
-            started_at = earlier.started_at.unwrap_or(started_at);
+            // A branch begins now. The start of a resumed run may be unknown.
+            if earlier.parent().is_none() {
+                started_at = earlier.started_at.unwrap_or(UNKNOWN_TIME);
+            }
             parts.seed = parts.seed.or(earlier.seed);
             branched_from = earlier.branched_from();
         }

@@ -6,10 +6,13 @@ use serde_json::{Map, Value};
 
 use crate::model::{Outcome, StopVerdict};
 
+/// A time that isn't known. No time outside of the years 0 to 9999 is written.
+pub const UNKNOWN_TIME: i64 = i64::MIN;
+
 /// The facts known when a run begins. `None`, `Null` and empty values are written as unknown.
 #[derive(Debug, Clone, Default)]
 pub struct RunInfo {
-    /// When the run began, in microseconds since the epoch.
+    /// When the run began, in microseconds since the epoch, or [`UNKNOWN_TIME`].
     pub started_at: i64,
     /// The model's name.
     pub model_id: Option<String>,

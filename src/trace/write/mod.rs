@@ -19,7 +19,7 @@ pub use self::file::RESERVE_FILE;
 use self::file::{LineFile, Reserve};
 pub use self::line::EventLine;
 use self::manifest::{ManifestText, Now};
-pub use self::manifest::{RunEnd, RunInfo};
+pub use self::manifest::{RunEnd, RunInfo, UNKNOWN_TIME};
 use self::stamp::Stamper;
 use super::whole::Beginning;
 use crate::model::strict::{NonFinite, indented, write_json};
