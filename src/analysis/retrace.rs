@@ -200,6 +200,7 @@ fn may_give(spec: &StopSpec, code: &Code) -> bool {
         Some(members) => members.iter().any(|member| may_give(member, code)),
         None => {
             spec.name() == code.as_str()
+                || matches!((spec, code), (StopSpec::FinalResult(_), Code::Final))
                 || matches!(code, Code::InvalidRegex | Code::CriterionError)
         }
     }
@@ -354,9 +355,11 @@ fn of_the_fields(
     differ("op", op(one), op(other));
     let unit = |reading: &Reading| Some(reading.unit.to_string()).filter(|unit| !unit.is_empty());
     differ("unit", unit(one), unit(other));
+    // Older versions named the rule.
+    let is_renamed = (&stop.code, &again.code) == (&Code::FinalResult, &Code::Final);
     differ(
         "code",
-        Some(stop.code.to_string()),
+        Some(stop.code.to_string()).filter(|_| !is_renamed),
         Some(again.code.to_string()),
     );
     let source =

@@ -5,6 +5,8 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use serde_json::{Map, Value};
+
 use super::agent::Agent;
 use super::cancel::Cancel;
 use super::chat::{ChatModel, DynModel};
@@ -59,6 +61,7 @@ pub(super) struct Parts<D> {
     pub(super) writer: Option<RunWriter>,
     pub(super) process: Option<Process>,
     pub(super) parent: Option<String>,
+    pub(super) metadata: Map<String, Value>,
     pub(super) prices: Prices,
     pub(super) on_text: Box<dyn Fn(&str) + Send + Sync>,
 }
@@ -106,6 +109,7 @@ impl<A: Agent> Engine<A> {
                 writer: None,
                 process: Some(Process::this()),
                 parent: None,
+                metadata: Map::new(),
                 prices: Prices::default(),
                 on_text: Box::new(|_| ()),
             },
@@ -182,7 +186,7 @@ impl<A: Agent> Builder<A> {
 
     /// Sets the model, which decides if the agent doesn't. Without a model, an agent whose
     /// [`Agent::decide`] returns `None` fails its first step, and the run ends as
-    /// `recovery_exhausted`.
+    /// `step_failed`.
     #[must_use]
     pub fn model(mut self, model: impl ChatModel + 'static) -> Self {
         self.parts.model = Some(Box::new(model));
@@ -384,6 +388,14 @@ impl<A: Agent> Builder<A> {
     #[must_use]
     pub fn parent(mut self, run_id: impl Into<String>) -> Self {
         self.parts.parent = Some(run_id.into());
+        self
+    }
+
+    /// Adds data about the run, which is recorded in the manifest under `summary.run_meta.metadata`.
+    /// For data about the task, see [`Task::metadata`](super::Task::metadata).
+    #[must_use]
+    pub fn metadata(mut self, key: impl Into<String>, value: impl Into<Value>) -> Self {
+        self.parts.metadata.insert(key.into(), value.into());
         self
     }
 

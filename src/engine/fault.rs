@@ -150,6 +150,7 @@ impl<A: Agent> Session<A> {
             .advice
             .unwrap_or_else(|| format!("The last step failed: {}", fault.message));
         self.advise(advice);
+        record.facts.untried = !recovered && (!fault.recoverable || total == 1);
         record.facts.error = Some(StepError {
             phase,
             message: fault.message,

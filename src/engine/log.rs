@@ -7,8 +7,12 @@ use serde::Serialize;
 
 use super::recorder::StepLine;
 use super::result::{EventRecord, StepRecord};
+use super::toolbox::clip;
 use crate::stop::{Code, Source};
 use crate::trace::{EventLine, RunEnd, RunInfo, RunWriter, WriteError};
+
+/// Maximum length of an error's message in the result, in bytes. The trace has all of it.
+const MAX_ERROR_BYTES: usize = 1 << 10;
 
 /// The records of a run.
 #[derive(Default)]
@@ -94,11 +98,19 @@ impl Log {
             error,
             ok,
         } = event;
+        let ts = ts();
+        let message = error.map(|error| {
+            let mut message = error.to_owned();
+            clip(&mut message, MAX_ERROR_BYTES);
+            message
+        });
         self.events.push(EventRecord {
             step,
             phase,
             stage,
             ok,
+            ts,
+            error: message,
         });
         // The remaining disk space is reserved for the end.
         if self.broken.is_some() && phase != "END" {
@@ -107,7 +119,6 @@ impl Log {
         let Some(writer) = &mut self.writer else {
             return;
         };
-        let ts = ts();
         let done = writer.event(&EventLine {
             step_id: step,
             phase,

@@ -30,7 +30,7 @@
 //! A run needs a tokio runtime with the timer enabled, for the timeouts of tools.
 
 // Depends on `model`, `stop` and the writing half of `trace`. Reads no traces, except that of a run
-// it resumes.
+// it resumes, and the events of a run for its result.
 
 mod admit;
 mod agent;
@@ -98,8 +98,8 @@ pub use parse::{
 pub use process::Process;
 pub use recovery::{Failure, Recovery, RecoverySteps};
 pub use result::{
-    Criterion, CriticOutput, EventRecord, Metrics, ModelTurn, NoAnswer, RunResult, StepRecord,
-    TaskResult,
+    Criterion, CriticOutput, EventRecord, Metrics, ModelTurn, NoAnswer, RecordedEvents, RunResult,
+    StepRecord, TaskResult,
 };
 pub use state::{State, StateDiff, StateError};
 pub use sub_agent::{Delegated, Delegation, SubAgent, run_all};

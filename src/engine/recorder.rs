@@ -220,6 +220,8 @@ pub(super) struct Opening<'a> {
     pub(super) parent: Option<&'a str>,
     /// The run from which this one branched.
     pub(super) branched_from: Value,
+    /// Additional data about the run.
+    pub(super) metadata: &'a Map<String, Value>,
 }
 
 impl Opening<'_> {
@@ -304,8 +306,13 @@ impl Opening<'_> {
             "tools": self.tools.iter().map(|tool| &tool.name).collect::<Vec<_>>(),
             "env": {"enabled": self.env.is_some(), "name": self.env},
         });
-        if let (false, Some(meta)) = (self.guards.is_empty(), meta.as_object_mut()) {
-            meta.insert("guards".to_owned(), json!(self.guards));
+        if let Some(meta) = meta.as_object_mut() {
+            if !self.guards.is_empty() {
+                meta.insert("guards".to_owned(), json!(self.guards));
+            }
+            if !self.metadata.is_empty() {
+                meta.insert("metadata".to_owned(), json!(self.metadata));
+            }
         }
         meta
     }

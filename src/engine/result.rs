@@ -14,7 +14,9 @@ use super::state::{State, StateDiff};
 use super::task::Task;
 use super::toolbox::ToolResult;
 use crate::error::{Error, Kind};
+use crate::model::TraceFile;
 use crate::stop::{Code, CriticWish, Evidence, Outcome, Stats, StepFacts, StopVerdict, Usage};
+use crate::trace::WholeLines;
 
 /// A finished run.
 #[derive(Debug)]
@@ -22,11 +24,12 @@ use crate::stop::{Code, CriticWish, Evidence, Outcome, Stats, StepFacts, StopVer
 pub struct RunResult<D> {
     /// Why the run stopped.
     pub verdict: StopVerdict,
-    /// The final state. `None` if the agent couldn't start.
+    /// The final state, with the stop reason. `None` if the agent couldn't create one.
     pub state: Option<State<D>>,
     /// The steps in order.
     pub steps: Vec<StepRecord>,
-    /// The phase events in order.
+    /// The phase events in order, without their payloads, so that a long run doesn't keep them in
+    /// memory. [`RunResult::recorded_events`] reads them from the trace.
     pub events: Vec<EventRecord>,
     /// Number of recorded steps, including one that was cut short, and the steps before the run was
     /// resumed.
@@ -47,6 +50,25 @@ impl<D> RunResult<D> {
     /// Returns the accepted answer.
     pub fn answer(&self) -> Option<&str> {
         self.state.as_ref()?.final_result.as_deref()
+    }
+
+    /// Reads the events of the run's trace with their payloads, one at a time. Each is an object as
+    /// the trace format describes it. A resumed run has the events of its earlier part, too.
+    ///
+    /// # Errors
+    /// Fails if the run wasn't recorded, or its file can't be opened. An item is an error if its
+    /// line can't be read, and it's the last one then.
+    pub fn recorded_events(&self) -> crate::Result<RecordedEvents> {
+        let Some(dir) = &self.trace else {
+            let error = Error::new(Kind::NotFound, "the run has no trace");
+            return Err(error.hint("record the run with `Builder::record`"));
+        };
+        let path = dir.join(TraceFile::Events.name());
+        let lines = WholeLines::open(&path).map_err(|error| {
+            let what = format!("can't read {}", path.display());
+            Error::new(Kind::Unreadable, what).because(error)
+        })?;
+        Ok(RecordedEvents(Some((path, lines))))
     }
 
     /// Returns the accepted answer, for callers that need one.
@@ -89,7 +111,11 @@ impl fmt::Display for NoAnswer {
                 } => Some((step, phase, message)),
                 _ => None,
             });
-        match failure.filter(|_| self.verdict.code == Code::RecoveryExhausted) {
+        let is_step = matches!(
+            self.verdict.code,
+            Code::StepFailed | Code::RecoveryExhausted
+        );
+        match failure.filter(|_| is_step) {
             Some((step, phase, message)) => {
                 write!(
                     f,
@@ -192,7 +218,7 @@ pub struct ModelTurn {
 }
 
 /// One phase event.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct EventRecord {
     /// The step's number, counted from 0.
@@ -203,6 +229,34 @@ pub struct EventRecord {
     pub stage: &'static str,
     /// Whether the event reports a success.
     pub ok: bool,
+    /// When it happened, in microseconds since the Unix epoch.
+    pub ts: i64,
+    /// The error message, truncated to 1 KiB.
+    pub error: Option<String>,
+}
+
+/// The events of a trace, read one at a time. Created by [`RunResult::recorded_events`].
+#[derive(Debug)]
+pub struct RecordedEvents(Option<(PathBuf, WholeLines)>);
+
+impl Iterator for RecordedEvents {
+    type Item = crate::Result<Value>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let (path, lines) = self.0.as_mut()?;
+        let number = lines.so_far().lines + 1;
+        let line = lines.next_line().transpose()?;
+        let read = line.and_then(|line| Ok(serde_json::from_slice(line)?));
+        let read = read.map_err(|wrong| {
+            let what = format!("can't read line {number} of {}", path.display());
+            Error::new(Kind::Unreadable, what).because(wrong)
+        });
+        // After a failed read, nothing more can be read.
+        if read.is_err() {
+            self.0 = None;
+        }
+        Some(read)
+    }
 }
 
 /// The result of a task.

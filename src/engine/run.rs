@@ -25,7 +25,8 @@ use super::talk::Conversation;
 use super::task::{Task, TaskIssue};
 use super::toolbox::clip;
 use crate::error::{Error, Kind, Result};
-use crate::stop::{Code, Outcome, Source, Stats, StepFacts, StopSet, StopVerdict};
+use crate::stop::{Budget, Code, Origin, Outcome, Source, Stats, StepFacts, StopSet, StopVerdict};
+use crate::trace::UNKNOWN_TIME;
 
 /// Maximum length of the last text in the END event, in bytes. The text's step has all of it.
 const MAX_LAST_TEXT_BYTES: usize = 16 << 10;
@@ -119,7 +120,10 @@ impl<A: Agent> Engine<A> {
         if let Some(earlier) = &mut earlier {
             run.take_up(earlier, rules.carried(&earlier.facts));
             feedback = std::mem::take(&mut earlier.feedback);
-            started_at = earlier.started_at.unwrap_or(started_at);
+            // A branch begins now. The start of a resumed run may be unknown.
+            if earlier.parent().is_none() {
+                started_at = earlier.started_at.unwrap_or(UNKNOWN_TIME);
+            }
             parts.seed = parts.seed.or(earlier.seed);
             branched_from = earlier.branched_from();
         }
@@ -140,13 +144,25 @@ impl<A: Agent> Engine<A> {
             || caught_now(|| agent.init_state(&run.task)),
             |known| Ok(Ok(known)),
         );
+        // A state that is refused is part of the result, too.
+        let mut refused = None;
         let made = made
             .map_err(|panic| (Code::AgentFailed, panic))
             .and_then(|made| {
-                let state = made.map_err(|error| (Code::AgentFailed, error.message))?;
-                caught_now(|| first_state(state, &run.task, &rules, run.goes_on))
-                    .map_err(|panic| (Code::AgentFailed, panic))?
-                    .map_err(|wrong| (Code::TaskValidationFailed, wrong))
+                let mut state = made.map_err(|error| (Code::AgentFailed, error.message))?;
+                let checked =
+                    caught_now(|| first_state(&mut state, &run.task, &mut rules, run.goes_on))
+                        .map_err(|panic| (Code::AgentFailed, panic))
+                        .and_then(|checked| {
+                            checked.map_err(|wrong| (Code::TaskValidationFailed, wrong))
+                        });
+                match checked {
+                    Ok((before, snapshot)) => Ok((state, before, snapshot)),
+                    Err(wrong) => {
+                        refused = Some(state);
+                        Err(wrong)
+                    }
+                }
             });
         let specs = tools.specs();
         let opening = Opening {
@@ -167,6 +183,7 @@ impl<A: Agent> Engine<A> {
             started_at,
             parent: parts.parent.as_deref(),
             branched_from,
+            metadata: &parts.metadata,
         };
         run.log.begin(|| opening.info());
         let init = json!({
@@ -198,7 +215,7 @@ impl<A: Agent> Engine<A> {
             Ok(made) => made,
             Err((code, wrong)) => {
                 let verdict = StopVerdict::outside(Source::Preflight, code, None, wrong);
-                return run.close(None, verdict);
+                return run.close(refused, verdict);
             }
         };
         let talk = match caught_now(|| Conversation::new(parts.parser.as_deref(), specs)) {
@@ -243,18 +260,19 @@ impl<A: Agent> Engine<A> {
     }
 }
 
-/// Completes the agent's initial state and checks it against the limits.
+/// Completes the agent's initial state and checks it. Its step limit counts if it's below that of
+/// the rules.
 ///
-/// Also returns two snapshots: one from before this engine's first step, against which the first
-/// change is recorded, and one of the current state.
+/// Returns two snapshots: one from before this engine's first step, against which the first change
+/// is recorded, and one of the current state.
 fn first_state<D: Serialize, S>(
-    mut state: State<D>,
+    state: &mut State<D>,
     task: &Task,
-    rules: &StopSet<S>,
+    rules: &mut StopSet<S>,
     goes_on: bool,
-) -> std::result::Result<(State<D>, Snapshot, Snapshot), String> {
+) -> std::result::Result<(Snapshot, Snapshot), String> {
     let before = if goes_on {
-        Some(Snapshot::of(&state).map_err(|wrong| wrong.to_string())?)
+        Some(Snapshot::of(state).map_err(|wrong| wrong.to_string())?)
     } else {
         state.task.clone_from(&task.objective);
         None
@@ -262,26 +280,17 @@ fn first_state<D: Serialize, S>(
     // Results of an earlier run don't belong to this run.
     state.stop_reason = None;
     state.final_result = None;
-    match (
-        state.max_steps,
-        rules.budget().steps.map(|limit| limit.limit),
-    ) {
-        (Some(max), Some(steps)) if max < steps => {
-            return Err(format!(
-                "state.max_steps {max} is below the budget of {steps} steps; raise it, omit it, or lower the budget"
-            ));
-        }
-        (Some(max), None) => {
-            return Err(format!(
-                "state.max_steps is {max}, but no budget limits the steps; set the budget instead"
-            ));
-        }
-        _ => {}
-    }
     state.validate().map_err(|wrong| wrong.to_string())?;
-    let snapshot = Snapshot::of(&state).map_err(|wrong| wrong.to_string())?;
+    let budget = rules.budget().steps;
+    if let Some(own) = state
+        .max_steps
+        .filter(|own| budget.is_none_or(|budget| *own < budget.limit))
+    {
+        rules.limit(Budget::default().steps(own, Origin::State));
+    }
+    let snapshot = Snapshot::of(state).map_err(|wrong| wrong.to_string())?;
     snapshot.check_names().map_err(|wrong| wrong.to_string())?;
-    Ok((state, before.unwrap_or_else(|| snapshot.clone()), snapshot))
+    Ok((before.unwrap_or_else(|| snapshot.clone()), snapshot))
 }
 
 impl<A: Agent> Session<A> {
@@ -443,7 +452,6 @@ impl<A: Agent> Session<A> {
         for hook in &mut self.parts.hooks {
             let _ = caught_now(|| hook.on(&Moment::RunEnd { verdict: &verdict }));
         }
-        self.state.stop_reason = Some(verdict.stop_reason.clone());
         if verdict.outcome != Outcome::Completed
             && verdict.source != Source::Agent
             && let Some(answer) = self.state.final_result.take()
@@ -476,7 +484,10 @@ impl Run {
     }
 
     /// Writes the end and returns the result.
-    fn close<D>(mut self, state: Option<State<D>>, verdict: StopVerdict) -> RunResult<D> {
+    fn close<D>(mut self, mut state: Option<State<D>>, verdict: StopVerdict) -> RunResult<D> {
+        if let Some(state) = &mut state {
+            state.stop_reason = Some(verdict.stop_reason.clone());
+        }
         let task = self.end(state.as_ref(), &verdict);
         RunResult {
             step_count: task.metrics.steps,

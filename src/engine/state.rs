@@ -37,7 +37,8 @@ pub struct State<D> {
     pub task: String,
     /// Number of completed steps.
     pub current_step: u64,
-    /// The agent's own step limit. `None` if only the budget limits the steps.
+    /// The agent's own step limit, which the engine reads when the run starts. The lower of it and
+    /// the budget counts. `None` if only the budget limits the steps.
     pub max_steps: Option<u64>,
     /// The final answer, once there is one.
     pub final_result: Option<String>,

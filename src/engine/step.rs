@@ -383,18 +383,17 @@ impl<A: Agent> Session<A> {
                 Err(text) => self.env_failed("could not say whether it ended", &text),
             }
         }
+        // An answer that was set with another stop reason is kept, but not judged.
+        let is_judged = matches!(
+            self.state.stop_reason.as_deref(),
+            None | Some("final" | "success")
+        );
+        let set = self.state.final_result.as_deref();
+        let set = set.filter(|answer| !answer.trim().is_empty());
+        record.facts.agent_success = self.state.stop_reason.as_deref() == Some("success");
+        record.facts.kept_answer = set.is_some() && !is_judged;
         if !record.facts.candidate {
-            // An answer that was set with another stop reason is kept, but not judged.
-            let is_answer = matches!(
-                self.state.stop_reason.as_deref(),
-                None | Some("final" | "success")
-            );
-            let set = self
-                .state
-                .final_result
-                .clone()
-                .filter(|answer| is_answer && !answer.trim().is_empty());
-            record.facts.final_answer = set;
+            record.facts.final_answer = set.filter(|_| is_judged).map(str::to_owned);
         }
         let all_failed =
             !record.results.is_empty() && record.results.iter().all(|result| !result.is_ok());

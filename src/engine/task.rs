@@ -2,6 +2,7 @@
 
 use std::path::{Component, Path};
 
+use fluent_uri::Iri;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -68,7 +69,8 @@ pub struct Resource {
     /// it. Existing files aren't overwritten, and nothing is fetched from the network.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mount_to: Option<String>,
-    /// Whether the resource is required. A required path must exist before the run starts.
+    /// Whether the resource is required. A required path must exist before the run starts, and a
+    /// required network address must have a scheme and a host. Nothing is fetched.
     #[serde(default)]
     pub required: bool,
 }
@@ -261,6 +263,13 @@ impl Task {
         self
     }
 
+    /// Adds data, which is recorded in the manifest.
+    #[must_use]
+    pub fn metadata(mut self, key: impl Into<String>, value: impl Into<Value>) -> Self {
+        self.metadata.insert(key.into(), value.into());
+        self
+    }
+
     /// Adds a success criterion.
     #[must_use]
     pub fn success(mut self, criterion: impl Into<String>) -> Self {
@@ -357,7 +366,14 @@ impl Resource {
                 wrong,
             ));
         }
-        if !self.required || self.path.is_none() {
+        if !self.required {
+            return;
+        }
+        if let Some(wrong) = self.uri.as_deref().and_then(wrong_address) {
+            let code = "TASK_RESOURCE_URI_INVALID";
+            issues.push(TaskIssue::new(code, field.clone(), wrong));
+        }
+        if self.path.is_none() {
             return;
         }
         let path = workspace.map_or_else(
@@ -397,4 +413,18 @@ impl Resource {
             .all(|part| matches!(part, Component::Normal(_)));
         (to.is_empty() || !is_inside).then(|| format!("{to:?} is not a path inside the workspace"))
     }
+}
+
+/// Returns why this isn't a network address with a scheme and a host.
+fn wrong_address(text: &str) -> Option<String> {
+    let why = match Iri::parse(text) {
+        Err(error) => format!(": {error}"),
+        Ok(address) => match address.authority() {
+            Some(authority) if !authority.host().is_empty() => return None,
+            _ => String::new(),
+        },
+    };
+    Some(format!(
+        "the required address {text:?} needs a scheme and a host, as in https://example.com{why}"
+    ))
 }

@@ -163,7 +163,8 @@ impl<'a> ToolCx<'a> {
 /// The timeout and retries of a tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ToolLimits {
-    /// Time limit of a call. A call that exceeds it is dropped and fails.
+    /// Time limit of a call. A call that exceeds it is dropped and fails. A call that blocks its
+    /// thread can't be dropped. It fails when it's finished, and its output is recorded.
     pub timeout: Option<Duration>,
     /// Maximum number of retries after retryable failures.
     pub retries: u32,

@@ -5,12 +5,13 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::future::Future;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::task::Poll;
 use std::time::Duration;
 
 use serde::{Deserialize as _, Serialize};
 use serde_json::{Map, Value};
+use tokio::time::Instant;
 
 use super::cancel::{Cancel, Lost, caught_now};
 use super::chat::ToolSpec;
@@ -146,14 +147,18 @@ impl Toolbox {
             (status, error)
         });
         match done {
-            Ok(output) => {
+            Ok((output, late)) => {
                 let (output, cut) = bounded(output, MAX_RESULT_BYTES);
+                let status = match late {
+                    Some(_) => Status::TimedOut,
+                    None => Status::Success,
+                };
                 ToolResult {
                     tool,
-                    status: Status::Success,
+                    status,
                     output,
                     cut,
-                    error: None,
+                    error: late,
                     attempts,
                     latency,
                 }
@@ -170,6 +175,7 @@ impl Toolbox {
         }
     }
 
+    /// Returns the output, with an error if it came after a time limit.
     async fn attempt(
         &self,
         tool: &dyn DynTool,
@@ -178,7 +184,7 @@ impl Toolbox {
         clock: &dyn Clock,
         cancel: &Cancel,
         attempts: &mut u32,
-    ) -> Result<Value, (Status, ToolError)> {
+    ) -> Result<(Value, Option<ToolError>), (Status, ToolError)> {
         let limits = caught_now(|| tool.limits())
             .map_err(|text| (Status::Error, ToolError::new(text).category("panic")))?;
         let mut wait = limits.backoff;
@@ -188,18 +194,28 @@ impl Toolbox {
                 ..cx
             };
             *attempts += 1;
+            let begun = Instant::now();
             let work = async {
-                let work = tool.call(action.args.clone(), cx);
+                let work = timed(async { tool.call(action.args.clone(), cx).await });
                 match limits.timeout {
                     Some(limit) => tokio::time::timeout(limit, work)
                         .await
-                        .unwrap_or_else(|_| Err(timed_out(limit))),
+                        .unwrap_or_else(|_| (Err(timed_out(limit)), Duration::ZERO)),
                     None => work.await,
                 }
             };
             let error = match cancel.guard(work).await {
-                Ok(Ok(output)) => return Ok(output),
-                Ok(Err(error)) => error,
+                Ok((done, last)) => {
+                    let late = too_late(begun.elapsed(), last, limits.timeout, cancel.is_late());
+                    match (done, late) {
+                        (Ok(output), late) => return Ok((output, late)),
+                        (Err(error), None) => error,
+                        (Err(error), Some(late)) => ToolError {
+                            message: format!("{}: {}", late.message, error.message),
+                            ..late
+                        },
+                    }
+                }
                 Err(Lost::Panicked(text)) => ToolError::new(text).category("panic"),
                 Err(Lost::Cancelled) => return Err(cancelled()),
             };
@@ -248,6 +264,44 @@ fn timed_out(limit: Duration) -> ToolError {
         .retryable()
 }
 
+/// Also returns how long the work kept its thread before it finished.
+async fn timed<T>(work: impl Future<Output = T>) -> (T, Duration) {
+    let mut work = pin!(work);
+    std::future::poll_fn(|waker| {
+        let begun = Instant::now();
+        let done = work.as_mut().poll(waker);
+        done.map(|done| (done, begun.elapsed()))
+    })
+    .await
+}
+
+/// Returns the error of a call that was still working after a time limit. It can't be dropped then
+/// if it blocks its thread. `last` is how long it did so before it finished. A call that another
+/// one kept from finishing isn't late.
+fn too_late(
+    took: Duration,
+    last: Duration,
+    limit: Option<Duration>,
+    run_is_over: bool,
+) -> Option<ToolError> {
+    let is_working = |limit: &Duration| {
+        let over = took.saturating_sub(*limit);
+        over.min(last) >= Duration::from_millis(1)
+    };
+    let took = took.as_millis();
+    let message = match limit.filter(is_working) {
+        Some(limit) => format!(
+            "finished after {took} ms, over its limit of {} ms",
+            limit.as_millis()
+        ),
+        None if run_is_over && last >= Duration::from_millis(1) => {
+            format!("finished after {took} ms, when the run's time was over")
+        }
+        None => return None,
+    };
+    Some(ToolError::new(message).category("timeout"))
+}
+
 fn cancelled() -> (Status, ToolError) {
     (
         Status::Cancelled,
@@ -263,7 +317,8 @@ pub struct ToolResult {
     pub tool: String,
     /// The status of the call.
     pub status: Status,
-    /// The output; null if the call failed.
+    /// The output; null if the call failed. A call that finished after its time limit has both an
+    /// output and an error.
     pub output: Value,
     /// The full size of the output in bytes, if it was truncated.
     pub cut: Option<usize>,

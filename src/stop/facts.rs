@@ -116,6 +116,10 @@ pub struct StepFacts {
     /// The failure, if the step failed.
     #[serde(default)]
     pub error: Option<StepError>,
+    /// Whether the failure ended the run at once: it's the first one, or of a kind that can't be
+    /// recovered from.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub untried: bool,
     /// Hash of the state after the critics.
     pub signature: Option<u64>,
     /// The critics' outputs, in order.
@@ -124,6 +128,13 @@ pub struct StepFacts {
     /// Whether the agent asked to stop.
     #[serde(default)]
     pub agent_stop: bool,
+    /// Whether the agent set its stop reason to `success`.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub agent_success: bool,
+    /// Whether the agent set an answer together with a stop reason other than `final` and
+    /// `success`. Such an answer is kept, but not judged.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub kept_answer: bool,
     /// Whether the environment ended.
     #[serde(default)]
     pub env_terminal: bool,
@@ -174,9 +185,12 @@ impl StepFacts {
             candidate: false,
             final_answer: None,
             error: None,
+            untried: false,
             signature: None,
             critics: Vec::new(),
             agent_stop: false,
+            agent_success: false,
+            kept_answer: false,
             env_terminal: false,
             opaque: Vec::new(),
             forced: None,
@@ -269,6 +283,13 @@ impl StepFacts {
     /// Returns whether the step has an answer to accept.
     pub(super) fn is_answer(&self) -> bool {
         self.candidate || self.final_answer.is_some()
+    }
+
+    /// Returns whether the agent's state has an answer that may stay, although it isn't what ended
+    /// the run.
+    pub(super) fn has_own_answer(&self) -> bool {
+        let own = self.kept_answer || (!self.candidate && self.final_answer.is_some());
+        own && self.judges_answers()
     }
 
     /// Returns whether the step's answer is judged. It isn't if the step failed or a critic asks

@@ -46,7 +46,13 @@ pub struct LineFacts {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     final_answer: Option<String>,
     #[serde(default, skip_serializing_if = "is_false")]
+    untried: bool,
+    #[serde(default, skip_serializing_if = "is_false")]
     agent_stop: bool,
+    #[serde(default, skip_serializing_if = "is_false")]
+    agent_success: bool,
+    #[serde(default, skip_serializing_if = "is_false")]
+    kept_answer: bool,
     #[serde(default, skip_serializing_if = "is_false")]
     env_terminal: bool,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -97,7 +103,10 @@ impl From<&StepFacts> for LineFacts {
             cost_estimated: facts.cost_estimated,
             signature: facts.signature,
             final_answer: facts.final_answer.clone().filter(|_| !facts.candidate),
+            untried: facts.untried,
             agent_stop: facts.agent_stop,
+            agent_success: facts.agent_success,
+            kept_answer: facts.kept_answer,
             env_terminal: facts.env_terminal,
             opaque: facts.opaque.clone(),
             forced: facts.forced.clone(),
@@ -124,7 +133,10 @@ impl LineFacts {
             cost_estimated: self.cost_estimated,
             signature: self.signature,
             final_answer: self.final_answer,
+            untried: self.untried,
             agent_stop: self.agent_stop,
+            agent_success: self.agent_success,
+            kept_answer: self.kept_answer,
             env_terminal: self.env_terminal,
             opaque: self.opaque,
             forced: self.forced,

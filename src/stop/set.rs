@@ -13,7 +13,9 @@ use super::rules::ending;
 use super::stats::Stats;
 use super::text::clip;
 use crate::model::names::the_critic;
-use crate::model::{Budget, Code, Evidence, Gate, Origin, Outcome, Reading, Source, StopVerdict};
+use crate::model::{
+    Budget, Code, Evidence, Gate, Origin, Outcome, Reading, Source, StopReason, StopVerdict,
+};
 
 /// The rules of a run. The set holds no state: the running totals are in the caller's [`Stats`], so
 /// one set can serve many runs.
@@ -268,21 +270,19 @@ impl<S> Evaluation<'_, S> {
         };
         let (step, phase) = (self.facts.step, error.phase);
         let message = clip(&error.message, 240).to_owned();
-        let reading = Reading::text(format!(
-            "{} failed and wasn't recovered: {message}",
-            phase.as_str()
-        ))
-        .evidence([Evidence::Failure {
-            step,
-            phase,
-            message,
-        }]);
-        self.hit(
-            "recovery",
-            Source::Recovery,
-            Code::RecoveryExhausted,
-            reading,
-        );
+        let (code, verb) = if self.facts.untried {
+            (Code::StepFailed, "failed")
+        } else {
+            (Code::RecoveryExhausted, "failed and wasn't recovered")
+        };
+        let reading = Reading::text(format!("{} {verb}: {message}", phase.as_str())).evidence([
+            Evidence::Failure {
+                step,
+                phase,
+                message,
+            },
+        ]);
+        self.hit("recovery", Source::Recovery, code, reading);
     }
 
     /// Stops if the first critic that doesn't say continue failed or says stop.
@@ -341,8 +341,12 @@ impl<S> Evaluation<'_, S> {
                     Reading::text("the final decision was accepted"),
                 );
             } else {
-                let reading = Reading::text("the agent set its final result");
-                self.hit("agent", Source::Agent, Code::Final, reading);
+                let (code, text) = if self.facts.agent_success {
+                    (Code::Success, "the agent reported success")
+                } else {
+                    (Code::Final, "the agent set its final result")
+                };
+                self.hit("agent", Source::Agent, code, Reading::text(text));
             }
         }
         if self.facts.agent_stop {
@@ -425,6 +429,7 @@ impl<S> Evaluation<'_, S> {
     }
 
     fn close(mut self) -> (Ruling, Vec<OpaqueAnswer>) {
+        let keeps_answer = self.facts.has_own_answer() && self.ruling.refused.is_empty();
         let mut hits = self.hits.into_iter();
         self.ruling.verdict = hits.next().map(
             |Hit {
@@ -434,13 +439,13 @@ impl<S> Evaluation<'_, S> {
                  reading,
                  from,
              }| {
-                let (mut outcome, stop_reason) = ending(&code, &source);
-                // A policy may stop with an answer's code. Without an answer, the run isn't completed.
-                if source == Source::Policy
-                    && outcome == Outcome::Completed
-                    && self.facts.final_answer.is_none()
-                {
+                let (mut outcome, mut stop_reason) = ending(&code, &source);
+                // A run without an answer isn't completed, whatever its code.
+                if outcome == Outcome::Completed && !brings_answer(&source) && !keeps_answer {
                     outcome = Outcome::Halted;
+                    if StopReason::parse(stop_reason).says_answered() {
+                        stop_reason = StopReason::WITHOUT_ANSWER;
+                    }
                 }
                 StopVerdict {
                     criterion,
@@ -458,4 +463,9 @@ impl<S> Evaluation<'_, S> {
         );
         (self.ruling, self.answers)
     }
+}
+
+/// Returns whether a run that this source ended has an accepted answer.
+fn brings_answer(source: &Source) -> bool {
+    matches!(source, Source::Decision | Source::Completion)
 }

@@ -77,8 +77,12 @@ pub struct Stats {
     pub untold_errors: u64,
     /// The newest failures of the current streak.
     pub failures: Vec<Evidence>,
-    /// Equal texts in a row, or equal tool calls without a text. Steps with neither are skipped.
+    /// Equal texts in a row. Steps without a text are skipped.
     pub text: Streak,
+    /// Equal tool calls without a text in a row. A text ends the row, and steps with neither are
+    /// skipped.
+    #[serde(default, skip_serializing_if = "Streak::is_nothing")]
+    pub calls: Streak,
     /// Equal state signatures in a row.
     pub signature: Streak,
     /// The slowest step so far and its duration in milliseconds.
@@ -187,6 +191,10 @@ pub struct Streak {
 }
 
 impl Streak {
+    fn is_nothing(&self) -> bool {
+        *self == Self::default()
+    }
+
     fn push(&mut self, step: u64, value: Option<(u64, u64)>) {
         if value.is_none() {
             *self = Streak {
@@ -358,18 +366,25 @@ impl Stats {
             None => self.usage_missing = self.usage_missing.saturating_add(1),
         }
         match &facts.text {
-            Text::Known(text) if text.trim().is_empty() => {
-                // A length of 0 marks calls: no text that is counted here has a length of 0.
-                if let Some(calls) = facts.calls {
-                    self.text.push(facts.step, Some((calls, 0)));
-                }
+            Text::Known(text) if text.trim().is_empty() => self.called(facts),
+            Text::Known(text) => self.said(facts.step, (text_hash(text), text.len() as u64)),
+            Text::Redacted { len: 0, .. } => self.called(facts),
+            Text::Redacted { len, hash } => self.said(facts.step, (*hash, *len)),
+            Text::Unknown => {
+                self.text.push(facts.step, None);
+                self.calls.push(facts.step, None);
             }
-            Text::Known(text) => self
-                .text
-                .push(facts.step, Some((text_hash(text), text.len() as u64))),
-            Text::Redacted { len: 0, .. } => {}
-            Text::Redacted { len, hash } => self.text.push(facts.step, Some((*hash, *len))),
-            Text::Unknown => self.text.push(facts.step, None),
+        }
+    }
+
+    fn said(&mut self, step: u64, text: (u64, u64)) {
+        self.text.push(step, Some(text));
+        self.calls = Streak::default();
+    }
+
+    fn called(&mut self, facts: &StepFacts) {
+        if let Some(calls) = facts.calls {
+            self.calls.push(facts.step, Some((calls, 0)));
         }
     }
 

@@ -30,7 +30,10 @@ pub fn rules_table() -> String {
             continue;
         };
         let json = serde_json::to_string(&spec).unwrap_or_default();
-        let code = Code::from(row.name);
+        let code = match &spec {
+            StopSpec::FinalResult(_) => Code::Final,
+            _ => Code::from(row.name),
+        };
         let source = if spec.is_completion() {
             Source::Completion
         } else {

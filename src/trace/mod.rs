@@ -74,7 +74,9 @@ pub use stamp::{Stamps, StampsHash};
 #[cfg(feature = "board")]
 pub(crate) use store::close_idle;
 pub use whole::{Beginning, WholeLines, step_of};
-pub use write::{EventLine, KeptSteps, RESERVE_FILE, RunEnd, RunInfo, RunWriter, WriteError};
+pub use write::{
+    EventLine, KeptSteps, RESERVE_FILE, RunEnd, RunInfo, RunWriter, UNKNOWN_TIME, WriteError,
+};
 
 #[doc = include_str!("FORMAT.md")]
 pub mod format {}

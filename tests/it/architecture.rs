@@ -447,7 +447,7 @@ fn a_library_without_features_needs_few_others() {
     let always: Vec<&str> = always
         .filter_map(|line| Some(line.split_once(" =")?.0))
         .collect();
-    let few = "cap-fs-ext cap-std flate2 foldhash jiff memchr percent-encoding rawzip regex rustix ruzstd serde serde_json schemars tempfile thin-vec tokio tracing";
+    let few = "cap-fs-ext cap-std flate2 fluent-uri foldhash jiff memchr percent-encoding rawzip regex rustix ruzstd serde serde_json schemars tempfile thin-vec tokio tracing";
     assert_eq!(always.join(" "), few);
 }
 

@@ -23,12 +23,7 @@ const ENDS: &[(&str, [&str; 4], usize)] = &[
     ),
     (
         "plan",
-        [
-            "completed",
-            "agent_condition",
-            "completed",
-            "agent_condition",
-        ],
+        ["completed", "agent_condition", "halted", "agent_condition"],
         7,
     ),
     ("final", ["completed", "final", "completed", "final"], 2),
@@ -54,12 +49,7 @@ const ENDS: &[(&str, [&str; 4], usize)] = &[
     ),
     (
         "agent_condition",
-        [
-            "completed",
-            "agent_condition",
-            "completed",
-            "agent_condition",
-        ],
+        ["completed", "agent_condition", "halted", "agent_condition"],
         3,
     ),
     (
@@ -74,7 +64,7 @@ const ENDS: &[(&str, [&str; 4], usize)] = &[
     ),
     (
         "env_terminal",
-        ["completed", "env_terminal", "completed", "env_terminal"],
+        ["completed", "env_terminal", "halted", "env_terminal"],
         12,
     ),
     (

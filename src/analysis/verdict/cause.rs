@@ -225,6 +225,7 @@ impl LimitFrom {
             LimitFrom::SetBy(Origin::Task) => "set by the task",
             LimitFrom::SetBy(Origin::Engine) => "set by the engine",
             LimitFrom::SetBy(Origin::Cli) => "set on the command line",
+            LimitFrom::SetBy(Origin::State) => "set in the agent's state",
             LimitFrom::SetBy(Origin::Default) => "default",
             LimitFrom::Criteria => "read from the stop detail",
             LimitFrom::Inferred => "inferred",

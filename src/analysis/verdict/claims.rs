@@ -34,7 +34,7 @@ fn of_the_success(facts: &Facts<'_>) -> Option<String> {
         .stop
         .filter(|stop| !matches!(stop.code, Code::Custom(_)))
     {
-        let is_completed = stop.code.outcome(&stop.source) == Outcome::Completed;
+        let is_completed = stop.implied_outcome() == Outcome::Completed;
         // An answer without success is reported with the stop reason.
         let is_named = !success && StopReason::parse(word).says_answered();
         let code = &stop.code;

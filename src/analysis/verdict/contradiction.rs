@@ -363,10 +363,7 @@ fn of_the_verdict(facts: &Facts<'_>, found: &mut Vec<String>) {
         }
     }
     for (stop, source) in index.recorded_stops() {
-        let (outcome, reason) = (
-            stop.code.outcome(&stop.source),
-            stop.code.stop_reason(&stop.source),
-        );
+        let (outcome, reason) = (stop.implied_outcome(), stop.implied_reason());
         let is_own = matches!(stop.code, Code::Custom(_));
         if !is_own && stop.outcome != outcome {
             let (code, said) = (&stop.code, stop.outcome.as_str());

@@ -6,7 +6,7 @@ use super::cause::LimitFrom;
 use super::facts::{Facts, steps};
 use super::wording::{Note, NoteKind, Wording};
 use crate::analysis::format::amount;
-use crate::analysis::newest::newest_run;
+use crate::analysis::newest::{has_answer, newest_run};
 use crate::analysis::retrace::{Retraced, limit_of_stop};
 use crate::analysis::stated::compared;
 use crate::model::{
@@ -59,11 +59,13 @@ pub(super) fn read(facts: &Facts<'_>, stop: &StopVerdict) -> (Outcome, RunStatus
     let is_refuted = disputed.disputed().is_none()
         && facts.retraced().is_some_and(|retraced| retraced.is_refuted);
     let denial = is_refuted.then(|| Note::new(NoteKind::Denial, DENIAL));
-    let by_code = outcome_by_code(stop);
-    let outcome = if is_outcome_agreed(facts.index, stop) {
-        stop.outcome
-    } else {
+    let by_code = stop.implied_outcome();
+    let outcome = if !is_outcome_agreed(facts.index, stop) {
         Outcome::Unknown
+    } else if is_without_answer(facts, stop) {
+        Outcome::Halted
+    } else {
+        stop.outcome
     };
     let wording = wording
         .note(facts.refusal(by_code))
@@ -79,7 +81,11 @@ pub(super) fn read(facts: &Facts<'_>, stop: &StopVerdict) -> (Outcome, RunStatus
 /// Returns whether the agent ended the run with the stop reason of a rule or of the engine, such as
 /// `budget_steps`. Whether a limit was reached doesn't matter then.
 pub(crate) fn is_reason_borrowed(stop: &StopVerdict) -> bool {
-    stop.source == Source::Agent && !matches!(stop.code, Code::Final | Code::AgentCondition)
+    let is_own = matches!(
+        stop.code,
+        Code::Final | Code::Success | Code::AgentCondition
+    );
+    stop.source == Source::Agent && !is_own
 }
 
 /// Describes an end with a borrowed stop reason.
@@ -100,23 +106,18 @@ fn borrowed_reason(stop: &StopVerdict) -> Option<Wording> {
     ))
 }
 
-/// Returns the outcome that the code of a verdict implies. A custom code implies none, so its
-/// recorded outcome is returned.
-fn outcome_by_code(stop: &StopVerdict) -> Outcome {
-    let by_code = stop.code.outcome(&stop.source);
-    // A policy may stop with an answer's code. Without an answer, the run isn't completed.
-    let is_without_answer = stop.source == Source::Policy
-        && (by_code, stop.outcome) == (Outcome::Completed, Outcome::Halted);
-    if matches!(stop.code, Code::Custom(_)) || is_without_answer {
-        stop.outcome
-    } else {
-        by_code
-    }
+/// Returns whether a verdict of the agent or the environment says completed, although the run has
+/// no answer. Versions up to 0.1 recorded that.
+fn is_without_answer(facts: &Facts<'_>, stop: &StopVerdict) -> bool {
+    stop.outcome == Outcome::Completed
+        && matches!(stop.code, Code::AgentCondition | Code::EnvTerminal)
+        && facts.manifest.is_some()
+        && !has_answer(facts.index)
 }
 
 /// Returns whether all records of the verdict have the outcome that its code implies.
 fn is_outcome_agreed(index: &Index, stop: &StopVerdict) -> bool {
-    let by_code = outcome_by_code(stop);
+    let by_code = stop.implied_outcome();
     index
         .recorded_stops()
         .iter()
@@ -217,7 +218,15 @@ fn sentence(facts: &Facts<'_>, stop: &StopVerdict) -> Wording {
         return limit(headline, stop);
     }
     let sentence = match &stop.code {
-        Code::Final => format!("Answered{}", at("at")),
+        code if is_answer(code) && stop.implied_outcome() != Outcome::Completed => {
+            let rule = &stop.criterion;
+            format!(
+                "Stopped by the rule {rule}{}, without an answer{}",
+                at("after"),
+                why()
+            )
+        }
+        Code::Final | Code::Success => format!("Answered{}", at("at")),
         Code::Keyword | Code::FinalResult => format!("Answered{}{}", at("at"), why()),
         Code::StructuredOutput => format!("Answered{} with the requested JSON", at("at")),
         Code::AgentCondition => format!("The agent's own stop condition was met{}", at("after")),
@@ -281,8 +290,8 @@ fn sentence(facts: &Facts<'_>, stop: &StopVerdict) -> Wording {
             not_started("the environment failed")
         }
         Code::EnvFailed => failed("the environment"),
-        Code::RecoveryExhausted if facts.has_error() => facts.error(),
-        Code::RecoveryExhausted => failed("a step"),
+        Code::StepFailed | Code::RecoveryExhausted if facts.has_error() => facts.error(),
+        Code::StepFailed | Code::RecoveryExhausted => failed("a step"),
         Code::AgentFailed if step.is_none() => {
             format!("Not started: the agent couldn't start{}", why())
         }
@@ -314,6 +323,14 @@ fn sentence(facts: &Facts<'_>, stop: &StopVerdict) -> Wording {
         }
     };
     sentence.into()
+}
+
+/// Returns whether the code says that an answer was accepted.
+fn is_answer(code: &Code) -> bool {
+    matches!(
+        code,
+        Code::Final | Code::Success | Code::Keyword | Code::FinalResult | Code::StructuredOutput
+    )
 }
 
 /// Returns the tool of the action that is a verdict's only evidence.

@@ -14,7 +14,7 @@ use crate::analysis::timing::took_ms;
 use crate::model::index::{Segment, is_same_total};
 use crate::model::names::the_critic;
 use crate::model::{
-    CriticAction, Ended, Index, IssueKind, Manifest, Outcome, StopReason, TraceFile,
+    Code, CriticAction, Ended, Index, IssueKind, Manifest, Outcome, StopReason, TraceFile,
 };
 use crate::stop;
 
@@ -346,7 +346,8 @@ impl Facts<'_> {
                 .step_id
                 .map_or_else(|| self.step_now(), |id| format!("step {id}"));
             let words = failure.message.trim_end_matches('.');
-            let gave_up = if failure.is_given_up() {
+            let is_first = self.stop.is_some_and(|stop| stop.code == Code::StepFailed);
+            let gave_up = if failure.is_given_up() && !is_first {
                 " (recovery gave up)"
             } else {
                 ""

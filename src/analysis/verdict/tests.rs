@@ -345,6 +345,22 @@ fn a_stop_reason_that_the_agent_borrowed_is_told_as_its_own() {
     );
 }
 
+#[test]
+fn a_rule_that_stops_with_the_code_of_an_answer_answers_nothing() {
+    let stop = r#"{"code": "final", "criterion": "done", "source": "policy", "gate": "after_step", "step": 0,
+        "stop_reason": "agent_condition", "outcome": "halted", "detail": "it is done"}"#;
+    let verdict = recorded_as("act", stop);
+    assert_eq!(
+        (&*verdict.sentence, verdict.mark, verdict.outcome),
+        (
+            "Stopped by the rule done after step 0, without an answer: it is done",
+            RunStatus::Stopped,
+            Outcome::Halted
+        )
+    );
+    assert_eq!(verdict.contradictions, [""; 0]);
+}
+
 /// Every code has its own sentence, and a status that fits its outcome.
 #[test]
 fn every_code_reads_as_a_sentence() {
@@ -364,10 +380,16 @@ fn every_code_reads_as_a_sentence() {
             code.stop_reason(&source)
         );
         let verdict = recorded_as("act", &stop);
+        // The run has no answer.
+        let outcome = match code {
+            Code::AgentCondition | Code::EnvTerminal => Outcome::Halted,
+            _ => outcome,
+        };
         assert_eq!(verdict.outcome.as_str(), outcome.as_str(), "{code}");
         table.push_str(&format!("{}: {}\n", verdict.mark.word(), verdict.sentence));
     }
     insta::assert_snapshot!(table, @r"
+    answered: Answered at step 0
     answered: Answered at step 0
     stopped: The agent's own stop condition was met after step 0
     stopped: The environment ended the episode at step 0
@@ -390,6 +412,7 @@ fn every_code_reads_as_a_sentence() {
     critic stop: Stopped by low critic scores: why
     error: Stopped after 3 failed steps in a row
     error: Stopped by an invalid rule: why
+    error: Failed with an error after step 0: why
     error: Failed with an error after step 0: why
     error: Failed with an error after step 0: why
     error: The agent's code failed in step 0: why
@@ -595,6 +618,34 @@ fn a_good_end_without_an_answer_is_not_answered() {
         ended("critic_stop", r#""x""#),
     ];
     assert_eq!(told, [true, false, false, true, false]);
+}
+
+/// Earlier versions of the engine recorded such an end as completed.
+#[test]
+fn an_end_without_an_answer_is_halted_whatever_the_outcome_recorded() {
+    let ended = |code: &str, outcome: &str, answer: &str| {
+        let stop = format!(
+            r#"{{"code": "{code}", "source": "agent", "gate": "after_step", "step": 0, "stop_reason": "{code}",
+            "outcome": "{outcome}"}}"#
+        );
+        let manifest = format!(
+            r#"{{"writer": "board 0.1.0", "status": "completed", "stop": {stop},
+            "summary": {{"stop_reason": "{code}", "final_result": {answer}}}}}"#
+        );
+        let step = r#"{"step_id": 0, "decision": {"mode": "act"}, "facts": {}}"#;
+        let verdict = judged(&[step], &[OPENS_0], Some(&manifest));
+        assert!(verdict.contradictions.is_empty(), "{verdict:?}");
+        (verdict.outcome, verdict.mark, verdict.answered)
+    };
+    for code in ["agent_condition", "env_terminal"] {
+        let halted = (Outcome::Halted, RunStatus::Stopped, false);
+        assert_eq!(ended(code, "completed", "null"), halted);
+        assert_eq!(ended(code, "halted", "null"), halted);
+        assert_eq!(
+            ended(code, "completed", r#""x""#),
+            (Outcome::Completed, RunStatus::Stopped, true)
+        );
+    }
 }
 
 #[test]

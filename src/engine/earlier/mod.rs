@@ -90,6 +90,13 @@ struct Manifest {
     started_at: Option<String>,
     resumed_from: Value,
     stop: Option<StopVerdict>,
+    summary: Option<Summary>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Summary {
+    final_result: Option<String>,
 }
 
 impl Manifest {
@@ -158,11 +165,13 @@ impl Earlier {
         // Reads again, since no other process writes the run now.
         let manifest =
             Manifest::read(dir).map_err(|why| foreign(cannot().because(io::Error::other(why))))?;
-        if manifest
-            .stop
-            .as_ref()
-            .is_some_and(|stop| stop.outcome == Outcome::Completed)
-        {
+        // Older versions also recorded `completed` for ends without an answer.
+        let answers = |stop: &StopVerdict| {
+            let summary = manifest.summary.as_ref();
+            stop.outcome == Outcome::Completed
+                && summary.is_some_and(|summary| summary.final_result.is_some())
+        };
+        if manifest.stop.as_ref().is_some_and(answers) {
             let error = cannot().because(io::Error::other("it already has an answer"));
             return Err(error.hint(
                 "to continue from an earlier step, start a branch (`board run`: add --from STEP)",

@@ -167,3 +167,76 @@ async fn a_score_that_is_no_number_is_text_and_no_fact() {
     assert_eq!(disk.steps[0]["critic_outputs"][0]["score"], "NaN");
     assert_eq!(result.steps[0].facts.critics[0].score, None);
 }
+
+/// A walker: each step of the engine moves it by one.
+struct Road {
+    at: u64,
+    seen: u64,
+}
+
+impl Env for Road {
+    fn name(&self) -> &str {
+        "road"
+    }
+    async fn reset(&mut self, _: &Task) -> Result<(), EnvError> {
+        Ok(())
+    }
+    async fn observe(&mut self) -> Result<Value, EnvError> {
+        self.seen += 1;
+        Ok(json!({"at": self.at, "seen": self.seen}))
+    }
+    async fn step(&mut self, _: &Decision, _: &[ToolResult]) -> Result<EnvStep, EnvError> {
+        self.at += 1;
+        Ok(EnvStep::default())
+    }
+}
+
+/// Answers with what it gets to see in its second step.
+struct SaysWhatItSees;
+
+impl Agent for SaysWhatItSees {
+    type Data = Notes;
+    fn name(&self) -> &str {
+        "sees"
+    }
+    fn init_state(&mut self, task: &Task) -> Result<State<Notes>, AgentError> {
+        Ok(State::new(&*task.objective, Notes::default()))
+    }
+    async fn decide(
+        &mut self,
+        _: &State<Notes>,
+        cx: &StepCx<'_>,
+    ) -> Result<Option<Decision>, AgentError> {
+        if cx.step == 0 {
+            return Ok(Some(echo("one")));
+        }
+        let last: Vec<_> = cx.last.iter().map(ToolResult::text).collect();
+        let seen = json!([cx.observation, last, cx.feedback]);
+        Ok(Some(Decision::final_answer(seen.to_string())))
+    }
+}
+
+/// The step after a retry sees what came of the judged step: its results, the critic's words, and
+/// the environment as the step left it.
+#[tokio::test]
+async fn a_retried_step_sees_the_results_that_the_retry_is_about() {
+    let sees = |critic| {
+        Engine::builder(SaysWhatItSees)
+            .tool(Echo)
+            .env(Road { at: 0, seen: 0 })
+            .critic(critic)
+            .process(None)
+    };
+    let retry = Opinion::retry("no").instruction("Look again.");
+    let (result, disk) = recorded(sees(says("retries", [retry])), "?").await;
+    let seen: Value = serde_json::from_str(result.answer().unwrap()).unwrap();
+    assert_eq!(
+        seen,
+        json!([{"at": 1, "seen": 2}, ["one"], ["Look again."]])
+    );
+    assert_eq!(disk.steps[1]["observation"], json!({"at": 1, "seen": 2}));
+    // As after a step without a retry.
+    let (result, _) = recorded(sees(says("agrees", [])), "?").await;
+    let seen: Value = serde_json::from_str(result.answer().unwrap()).unwrap();
+    assert_eq!(seen, json!([{"at": 1, "seen": 2}, ["one"], []]));
+}

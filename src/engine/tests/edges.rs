@@ -174,7 +174,7 @@ async fn a_panic_before_the_first_await_is_caught_too() {
     let (result, _) = recorded(builder, "?").await;
     assert_eq!(
         ending(&result.verdict),
-        ("recovery_exhausted", "recovery", Some(0))
+        ("step_failed", "recovery", Some(0))
     );
     assert!(
         result
@@ -383,6 +383,10 @@ async fn an_answer_that_was_refused_is_no_answer() {
         (None, Some("nearly"))
     );
     assert_eq!(disk.manifest["summary"]["final_result"], json!(null));
+    assert_eq!(
+        (result.verdict.outcome, result.task.success),
+        (Outcome::Halted, false)
+    );
 
     let set = Sets {
         result: Some("nearly"),
@@ -419,8 +423,8 @@ async fn a_reason_that_an_agent_sets_is_the_reason() {
     for (reason, code, outcome) in [
         ("unrecoverable_error", "agent_failed", Outcome::Failed),
         ("stagnation", "stagnation", Outcome::Halted),
-        ("agent_condition", "agent_condition", Outcome::Completed),
-        ("env_terminal", "env_terminal", Outcome::Completed),
+        ("agent_condition", "agent_condition", Outcome::Halted),
+        ("env_terminal", "env_terminal", Outcome::Halted),
     ] {
         let (result, disk) = recorded(Engine::builder(sets(reason)).process(None), "?").await;
         assert_eq!(
@@ -433,7 +437,7 @@ async fn a_reason_that_an_agent_sets_is_the_reason() {
     let (result, _) = recorded(Engine::builder(sets("tired")).process(None), "?").await;
     assert_eq!(
         ending(&result.verdict),
-        ("recovery_exhausted", "recovery", Some(0))
+        ("step_failed", "recovery", Some(0))
     );
 }
 

@@ -340,27 +340,99 @@ async fn what_is_wrong_before_the_first_step_is_a_verdict_too() {
         result.verdict.reading.detail,
         "the task needs \"browser\"; there is no environment"
     );
+}
 
-    struct Short;
-    impl Agent for Short {
-        type Data = ();
-        fn name(&self) -> &str {
-            "short"
-        }
-        fn init_state(&mut self, task: &Task) -> Result<State<()>, AgentError> {
-            let mut state = State::new(&*task.objective, ());
-            state.max_steps = Some(5);
-            Ok(state)
-        }
+/// Waits in each step, with a step limit of its own.
+struct Own {
+    max_steps: u64,
+    current_step: u64,
+}
+
+impl Agent for Own {
+    type Data = ();
+    fn name(&self) -> &str {
+        "own"
     }
-    let (result, _) = recorded(Engine::builder(Short).max_steps(8), "?").await;
-    let detail =
-        "state.max_steps 5 is below the budget of 8 steps; raise it, omit it, or lower the budget";
+    fn init_state(&mut self, task: &Task) -> Result<State<()>, AgentError> {
+        let mut state = State::new(&*task.objective, ());
+        state.max_steps = Some(self.max_steps);
+        state.current_step = self.current_step;
+        Ok(state)
+    }
+    async fn decide(
+        &mut self,
+        _: &State<()>,
+        _: &StepCx<'_>,
+    ) -> Result<Option<Decision>, AgentError> {
+        Ok(Some(Decision::wait("it has time")))
+    }
+}
+
+#[tokio::test]
+async fn the_lower_of_the_states_step_limit_and_the_budget_counts() {
+    let own = |max_steps| {
+        Engine::builder(Own {
+            max_steps,
+            current_step: 0,
+        })
+        .process(None)
+    };
+    let ends = async |builder: Builder<Own>, task: Task| {
+        let (result, disk) = recorded(builder, task).await;
+        let limit = json!({"limit": result.step_count, "from": result.verdict.limit_from.unwrap()});
+        assert_eq!(disk.manifest["stop_rules"]["budget"]["steps"], limit);
+        assert_eq!(ending(&result.verdict).0, "budget_steps");
+        (result.step_count, result.verdict.limit_from)
+    };
+    let task = || Task::new("t");
+    let by_state = |steps| (steps, Some(Origin::State));
+    assert_eq!(ends(own(2), task()).await, by_state(2), "below the default");
+    assert_eq!(ends(own(2).max_steps(3), task()).await, by_state(2));
+    assert_eq!(ends(own(2).no_step_limit(), task()).await, by_state(2));
+    assert_eq!(ends(own(2), task().max_steps(5)).await, by_state(2));
     assert_eq!(
-        (ending(&result.verdict).0, &*result.verdict.reading.detail),
-        ("task_validation_failed", detail)
+        ends(own(5).max_steps(3), task()).await,
+        (3, Some(Origin::Engine))
     );
-    assert!(result.state.is_none());
+    assert_eq!(
+        ends(own(3), task().max_steps(3)).await,
+        (3, Some(Origin::Task))
+    );
+    assert_eq!(
+        ends(own(99), task()).await,
+        (DEFAULT_STEPS, Some(Origin::Default))
+    );
+}
+
+#[tokio::test]
+async fn a_refused_state_is_in_the_result_with_its_stop_reason() {
+    let refused = [
+        (0, 0, "state.max_steps is 0; omit it to use the budget"),
+        (2, 3, "state.current_step 3 is above state.max_steps 2"),
+    ];
+    for (max_steps, current_step, why) in refused {
+        let agent = Own {
+            max_steps,
+            current_step,
+        };
+        let (result, disk) = recorded(Engine::builder(agent).process(None), "t").await;
+        assert_eq!(
+            (ending(&result.verdict), &*result.verdict.reading.detail),
+            (
+                ("task_validation_failed", "task_validation_failed", None),
+                why
+            )
+        );
+        let state = result.state.unwrap();
+        assert_eq!(state.stop_reason.as_deref(), Some("task_validation_failed"));
+        assert_eq!(disk.events[0]["payload"].get("state"), Some(&json!(null)));
+    }
+    // Also if the task or the environment is refused.
+    for task in [Task::new(" "), Task::new("t").needs("browser")] {
+        let (result, _) = recorded(engine([echo("1")]), task).await;
+        let reason = result.state.unwrap().stop_reason;
+        assert_eq!(reason.as_deref(), Some(&*result.verdict.stop_reason));
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -427,4 +499,124 @@ async fn a_hard_timeout_drops_what_hangs() {
     );
     assert_eq!(result.verdict.source, crate::stop::Source::Budget);
     assert_eq!(disk.steps[0]["tool_invocations"][0]["status"], "cancelled");
+}
+
+/// Blocks its thread for two minutes of the paused clock.
+struct Blocks(ToolLimits);
+
+impl Tool for Blocks {
+    type Args = EchoArgs;
+    type Output = String;
+    fn name(&self) -> &str {
+        "blocks"
+    }
+    fn description(&self) -> &str {
+        "Takes its time, in one go."
+    }
+    fn limits(&self) -> ToolLimits {
+        self.0
+    }
+    fn is_parallel(&self) -> bool {
+        true
+    }
+    async fn call(&self, args: EchoArgs, _: ToolCx<'_>) -> Result<String, ToolError> {
+        if args.text == "quick" {
+            tokio::task::yield_now().await;
+            return Ok(args.text);
+        }
+        // Its first poll moves the clock.
+        let mut later = std::pin::pin!(tokio::time::advance(Duration::from_secs(120)));
+        let mut waker = std::task::Context::from_waker(std::task::Waker::noop());
+        let _ = later.as_mut().poll(&mut waker);
+        match &*args.text {
+            "fail" => Err(ToolError::new("no luck").retryable()),
+            _ => Ok(args.text),
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_blocks_past_its_time_limit_is_no_success() {
+    let blocks = |text: &str| Decision::act([Action::new("blocks").arg("text", text)]);
+    let limits = ToolLimits::default();
+    let play = engine([blocks("late"), blocks("fail")])
+        .tool(Blocks(limits))
+        .max_steps(2);
+    let (result, disk) = recorded(play, "?").await;
+    let call = &result.steps[0].results[0];
+    assert_eq!(
+        (call.status, call.attempts, call.text()),
+        (
+            Status::TimedOut,
+            1,
+            "error: finished after 120000 ms, over its limit of 60000 ms".to_owned()
+        )
+    );
+    let line = &disk.steps[0];
+    assert_eq!(line["action_results"][0]["output"], "late");
+    let invocation = &line["tool_invocations"][0];
+    assert_eq!(
+        (&invocation["status"], &invocation["error_category"]),
+        (&json!("timed_out"), &json!("timeout"))
+    );
+    assert_eq!(
+        result.steps[1].results[0].text(),
+        "error: finished after 120000 ms, over its limit of 60000 ms: no luck"
+    );
+
+    // The time of the run is limited, and not that of the call.
+    let limits = ToolLimits {
+        timeout: None,
+        ..limits
+    };
+    let play = engine([blocks("late")])
+        .tool(Blocks(limits))
+        .hard_timeout(Duration::from_secs(60));
+    let (result, _) = recorded(play, "?").await;
+    assert_eq!(
+        ending(&result.verdict),
+        ("budget_time", "budget_time", Some(0))
+    );
+    let call = &result.steps[0].results[0];
+    assert_eq!(
+        (call.status, &call.output, call.text()),
+        (
+            Status::TimedOut,
+            &json!("late"),
+            "error: finished after 120000 ms, when the run's time was over".to_owned()
+        )
+    );
+
+    // A call isn't late because another one blocked the thread.
+    let call = |text: &str| Action::new("blocks").arg("text", text);
+    let both = Decision::act([call("quick"), call("late")]);
+    let play = engine([both]).tool(Blocks(ToolLimits::default()));
+    let (result, _) = recorded(play.max_steps(1), "?").await;
+    let statuses: Vec<_> = result.steps[0]
+        .results
+        .iter()
+        .map(|call| call.status)
+        .collect();
+    assert_eq!(statuses, [Status::Success, Status::TimedOut]);
+
+    // In time.
+    let play = engine([blocks("late"), Decision::final_answer("done")]).tool(Blocks(limits));
+    let (result, _) = recorded(play, "?").await;
+    assert!(result.steps[0].results[0].is_ok());
+}
+
+#[tokio::test]
+async fn a_clock_that_no_time_can_express_leaves_a_complete_manifest() {
+    for clock in [i64::MIN, i64::MAX] {
+        let play = engine([echo("one"), Decision::final_answer("done")])
+            .clock(Stepping::new(clock, Duration::from_millis(1)));
+        let (result, disk) = recorded(play, "?").await;
+        assert_eq!(ending(&result.verdict), ("final", "decision", Some(1)));
+        assert_eq!(disk.manifest["status"], "completed");
+        assert_eq!(disk.manifest["started_at"], json!(null));
+        assert_eq!(disk.manifest["updated_at"], json!(null));
+        assert!(disk.events.iter().all(|event| event.get("ts").is_none()));
+        // How long it took is known.
+        assert!(disk.manifest["latency_seconds"].as_f64().unwrap() > 0.0);
+    }
 }

@@ -142,8 +142,8 @@ async fn broken(part: &'static str, panics: bool) -> (RunResult<Notes>, Disk) {
 async fn each_ends_as_a_verdict_in_a_closed_manifest() {
     let expected = [
         ("init_state", "agent_failed", None),
-        ("decide", "recovery_exhausted", Some(0)),
-        ("reduce", "recovery_exhausted", Some(0)),
+        ("decide", "step_failed", Some(0)),
+        ("reduce", "step_failed", Some(0)),
         ("critic", "criterion_error", Some(0)),
         ("hook", "hook_failed", Some(0)),
         ("late hook", "hook_failed", Some(0)),
@@ -286,6 +286,74 @@ async fn case_15_failed_steps_in_a_row_and_in_all() {
     assert_eq!(
         ending(&result.verdict),
         ("recovery_exhausted", "recovery", Some(5))
+    );
+}
+
+/// A run whose first failure ends it hasn't exhausted anything.
+#[tokio::test]
+async fn recovery_is_exhausted_only_if_something_was_recovered() {
+    /// Fails in every step, for good from step `fatal`.
+    struct Fails {
+        fatal: u64,
+    }
+    impl Agent for Fails {
+        type Data = ();
+        fn name(&self) -> &str {
+            "fails"
+        }
+        fn init_state(&mut self, task: &Task) -> Result<State<()>, AgentError> {
+            Ok(State::new(&*task.objective, ()))
+        }
+        async fn decide(
+            &mut self,
+            _: &State<()>,
+            cx: &StepCx<'_>,
+        ) -> Result<Option<Decision>, AgentError> {
+            Err(if cx.step < self.fatal {
+                AgentError::new("no luck")
+            } else {
+                AgentError::fatal("no way")
+            })
+        }
+    }
+    let ends = async |fatal, recovers: fn(&Failure<'_>) -> bool| {
+        let builder = Engine::builder(Fails { fatal })
+            .recovery(recovers)
+            .process(None);
+        let (result, disk) = recorded(builder, "?").await;
+        assert_eq!(disk.manifest["stop"]["stop_reason"], "unrecoverable_error");
+        let (verdict, last) = (&result.verdict, result.steps.last().unwrap());
+        assert_eq!(
+            last.facts.untried,
+            verdict.code == crate::stop::Code::StepFailed
+        );
+        let no_answer = result.require_answer().unwrap_err().to_string();
+        assert!(no_answer.contains("failed (decide): no "), "{no_answer}");
+        let (code, _, step) = ending(verdict);
+        (code.to_owned(), step, verdict.reading.detail.to_string())
+    };
+    let told = |code: &str, step, detail: &str| (code.to_owned(), Some(step), detail.to_owned());
+    assert_eq!(
+        ends(0, |failure| failure.recoverable).await,
+        told("step_failed", 0, "decide failed: no way"),
+        "it can't be recovered from"
+    );
+    assert_eq!(
+        ends(9, |_| false).await,
+        told("step_failed", 0, "decide failed: no luck"),
+        "the policy refuses the first failure"
+    );
+    assert_eq!(
+        ends(9, |failure| failure.total < 3).await,
+        told(
+            "recovery_exhausted",
+            2,
+            "decide failed and wasn't recovered: no luck"
+        )
+    );
+    assert_eq!(
+        ends(1, |failure| failure.recoverable).await,
+        told("step_failed", 1, "decide failed: no way")
     );
 }
 

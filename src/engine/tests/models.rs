@@ -137,11 +137,11 @@ async fn a_model_that_fails_for_good_ends_the_run_and_one_that_may_recover_does_
     .await;
     assert_eq!(
         ending(&result.verdict),
-        ("recovery_exhausted", "recovery", Some(0))
+        ("step_failed", "recovery", Some(0))
     );
     assert_eq!(
         result.verdict.reading.detail,
-        "decide failed and wasn't recovered: no such model"
+        "decide failed: no such model"
     );
 }
 
@@ -157,7 +157,7 @@ async fn a_model_that_was_asked_often_enough_is_not_asked_again() {
     .await;
     assert_eq!(
         ending(&result.verdict),
-        ("recovery_exhausted", "recovery", Some(0))
+        ("step_failed", "recovery", Some(0))
     );
 }
 
@@ -262,7 +262,7 @@ async fn a_request_under_way_ends_with_the_time_of_the_run() {
         ending(&result.verdict),
         ("budget_time", "budget_time", Some(0))
     );
-    let told = "the run had to end within 3600000 ms, so unfinished work was dropped";
+    let told = "the run had to end within 3600000 ms, when unfinished work is dropped";
     assert_eq!(result.verdict.reading.detail, told);
     assert_eq!(disk.manifest["status"], "completed");
     // The usage is unknown, which isn't the same as zero.

@@ -25,6 +25,9 @@ enum Beat {
     Wait,
     Answer(u8),
     Fail,
+    Fatal,
+    /// Sets a stop reason in the state, with or without an answer.
+    Sets(&'static str, bool),
 }
 
 fn beat() -> impl Strategy<Value = Beat> {
@@ -34,11 +37,26 @@ fn beat() -> impl Strategy<Value = Beat> {
         2 => Just(Beat::Wait),
         1 => (0..3_u8).prop_map(Beat::Answer),
         1 => Just(Beat::Fail),
+        1 => prop_oneof![
+            2 => (reason(), any::<bool>()).prop_map(|(reason, answers)| Beat::Sets(reason, answers)),
+            1 => Just(Beat::Fatal),
+        ],
     ]
+}
+
+fn reason() -> impl Strategy<Value = &'static str> {
+    prop::sample::select(vec![
+        "final",
+        "success",
+        "agent_condition",
+        "env_terminal",
+        "critic_stop",
+    ])
 }
 
 /// Plays random steps.
 struct Random {
+    sets: Option<(&'static str, bool)>,
     beats: VecDeque<Beat>,
     stops_at: Option<usize>,
 }
@@ -65,12 +83,23 @@ impl Agent for Random {
             Beat::Wait => Ok(Some(Decision::wait("a breath"))),
             Beat::Answer(n) => Ok(Some(Decision::final_answer(format!("answer {n}")))),
             Beat::Fail => Err(AgentError::new("failed on purpose")),
+            Beat::Fatal => Err(AgentError::fatal("failed for good")),
+            Beat::Sets(reason, answers) => {
+                self.sets = Some((reason, answers));
+                Ok(Some(Decision::wait("the state says it")))
+            }
         }
     }
 
     fn reduce(&mut self, state: &mut State<Notes>, step: &Done<'_>) -> Result<(), AgentError> {
         // Equal calls leave an equal state, so that the stagnation rule can stop the run.
         state.data.seen = step.results.iter().map(ToolResult::text).collect();
+        if let Some((reason, answers)) = self.sets.take() {
+            let answer = answers.then(|| "answer 1".to_owned());
+            return state
+                .set_stop(reason, answer)
+                .map_err(|wrong| AgentError::new(wrong.to_string()));
+        }
         Ok(())
     }
 
@@ -188,7 +217,7 @@ proptest! {
             budget = budget.time(Duration::from_millis(ms), Origin::Engine);
         }
         let cancel = Cancel::new();
-        let mut builder = Engine::builder(Random { beats: beats.into(), stops_at })
+        let mut builder = Engine::builder(Random { sets: None, beats: beats.into(), stops_at })
             .tool(Echo)
             .critic(Temper(temper))
             .budget(budget)

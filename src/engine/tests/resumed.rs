@@ -277,6 +277,41 @@ async fn what_critics_asked_for_is_still_asked() {
     );
 }
 
+/// Earlier versions recorded `completed` for an end without an answer.
+#[tokio::test]
+async fn a_run_without_an_answer_can_be_resumed_whatever_its_outcome() {
+    let root = tempfile::tempdir().unwrap();
+    let (builder, _) = asking([call(0)]);
+    record(builder.max_steps(1), root.path()).await;
+    let dir = root.path().join("r");
+    let path = dir.join("manifest.json");
+    let mut manifest: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+    manifest["stop"]["code"] = "env_terminal".into();
+    manifest["stop"]["outcome"] = "completed".into();
+    std::fs::write(&path, manifest.to_string()).unwrap();
+    assert_eq!(Earlier::open(&dir).unwrap().steps(), 1);
+}
+
+#[tokio::test]
+async fn an_unknown_start_stays_unknown() {
+    let root = tempfile::tempdir().unwrap();
+    let (builder, _) = asking([call(0)]);
+    record(builder.max_steps(1), root.path()).await;
+    let dir = root.path().join("r");
+    let path = dir.join("manifest.json");
+    let mut manifest: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+    assert!(manifest["started_at"].is_string());
+    manifest["started_at"] = Value::Null;
+    std::fs::write(&path, manifest.to_string()).unwrap();
+    let (builder, _) = asking([Reply::text("done")]);
+    let earlier = Earlier::open(&dir).unwrap();
+    builder.build().unwrap().go_on(earlier).await.unwrap();
+    let disk = Disk::read(&dir);
+    assert_eq!(disk.manifest["status"], "completed");
+    assert_eq!(disk.manifest["started_at"], Value::Null);
+    assert!(disk.manifest["updated_at"].is_string());
+}
+
 #[tokio::test]
 async fn a_branch_is_a_run_of_its_own() {
     let root = tempfile::tempdir().unwrap();

@@ -70,10 +70,16 @@ async fn an_answer_in_the_state_ends_the_run_and_stays() {
         ends(move |state: &mut State<()>| state.set_stop(reason, answer()).unwrap())
     };
     assert_eq!(stop("final").await, done("final", Outcome::Completed));
-    assert_eq!(stop("success").await, done("final", Outcome::Completed));
+    assert_eq!(stop("success").await, done("success", Outcome::Completed));
+    let by_code = ends(|state| state.set_stop(Code::Success, answer()).unwrap()).await;
+    assert_eq!(by_code, done("success", Outcome::Completed));
     assert_eq!(
         stop("agent_condition").await,
         done("agent_condition", Outcome::Completed)
+    );
+    assert_eq!(
+        stop("env_terminal").await,
+        done("env_terminal", Outcome::Completed)
     );
     assert_eq!(
         stop("budget_steps").await,
@@ -117,6 +123,31 @@ async fn the_engine_sets_the_task_of_the_state() {
 }
 
 #[tokio::test]
+async fn an_agent_or_an_environment_completes_nothing_without_an_answer() {
+    for reason in ["agent_condition", "env_terminal"] {
+        let (result, disk) = recorded(
+            Engine::builder(Sets(move |state: &mut State<()>| {
+                state.set_stop(reason, None).unwrap();
+            }))
+            .process(None),
+            "t",
+        )
+        .await;
+        assert_eq!(
+            (result.verdict.outcome, result.task.success),
+            (Outcome::Halted, false)
+        );
+        let summary = &disk.manifest["summary"];
+        assert_eq!(disk.manifest["stop"]["outcome"], "halted");
+        assert_eq!(
+            (&summary["stop_reason"], &summary["task_result"]["success"]),
+            (&json!(reason), &json!(false))
+        );
+        assert_eq!(disk.manifest["status"], "completed", "QitOS's word stays");
+    }
+}
+
+#[tokio::test]
 async fn a_policy_completes_nothing_without_an_answer() {
     struct Done;
     impl StopCriterion<State<()>> for Done {
@@ -134,7 +165,20 @@ async fn a_policy_completes_nothing_without_an_answer() {
         (&result.verdict.code, result.verdict.outcome),
         (&Code::Final, Outcome::Halted)
     );
-    assert!(!result.task.success);
+    assert_eq!(
+        (result.task.success, &*result.verdict.stop_reason),
+        (false, "agent_condition")
+    );
+}
+
+#[tokio::test]
+async fn success_is_the_recorded_reason_if_the_agent_reports_it() {
+    let set = |state: &mut State<()>| state.set_stop("success", Some("42".to_owned())).unwrap();
+    let (result, disk) = recorded(Engine::builder(Sets(set)).process(None), "t").await;
+    let state = result.state.unwrap();
+    assert_eq!(state.stop_reason.as_deref(), Some("success"));
+    assert_eq!(disk.manifest["summary"]["stop_reason"], "success");
+    assert_eq!(disk.manifest["stop"]["code"], "success");
 }
 
 #[test]
@@ -421,4 +465,204 @@ async fn what_replies_cost_is_told_or_estimated_and_ends_a_run() {
         serde_json::from_slice(&std::fs::read(runs.path().join("run/manifest.json")).unwrap())
             .unwrap();
     assert_eq!(manifest["summary"]["cost"], 1.0);
+}
+
+#[test]
+fn a_required_network_address_needs_a_scheme_and_a_host() {
+    let issues = |uri: &str| {
+        let task = Task::new("t").resource(Resource::url(uri).required());
+        let told = |issue: TaskIssue| format!("{}: {}", issue.code, issue.message);
+        task.issues(None).into_iter().map(told).collect::<Vec<_>>()
+    };
+    for uri in [
+        "https://example.com",
+        "https://example.com:8443/a%20b?c=d#e",
+        "s3://bucket/key",
+        "http://[::1]/",
+        "https://müller.example/straße",
+    ] {
+        assert_eq!(issues(uri), [""; 0], "{uri}");
+    }
+    let needs = |uri: &str| {
+        format!(
+            "TASK_RESOURCE_URI_INVALID: the required address {uri:?} needs a scheme and a host, as in https://example.com"
+        )
+    };
+    for uri in [
+        "mailto:a@example.com",
+        "https://",
+        "file:///tmp/x",
+        "https:///x",
+    ] {
+        assert_eq!(issues(uri), [needs(uri)]);
+    }
+    for uri in [
+        "not a url at all",
+        "example.com/a",
+        "//example.com",
+        "https://a b",
+    ] {
+        let found = issues(uri);
+        assert!(
+            found.len() == 1 && found[0].starts_with(&format!("{}: ", needs(uri))),
+            "{found:?}"
+        );
+    }
+    let optional = Task::new("t").resource(Resource::url("not a url at all"));
+    assert!(optional.issues(None).is_empty());
+}
+
+#[tokio::test]
+async fn metadata_of_the_run_and_of_the_task_is_in_the_manifest() {
+    let play = engine([Decision::final_answer("done")]).metadata("team", "red");
+    let task = Task::new("t").metadata("ticket", 7);
+    let (_, disk) = recorded(play.metadata("tries", json!([1, 2])), task).await;
+    let summary = &disk.manifest["summary"];
+    assert_eq!(
+        summary["run_meta"]["metadata"],
+        json!({"team": "red", "tries": [1, 2]})
+    );
+    assert_eq!(summary["task_meta"]["metadata"], json!({"ticket": 7}));
+    let (_, disk) = recorded(engine([Decision::final_answer("done")]), "t").await;
+    let run_meta = disk.manifest["summary"]["run_meta"].as_object().unwrap();
+    assert!(!run_meta.contains_key("metadata"));
+}
+
+#[tokio::test]
+async fn events_have_times_and_errors_and_their_payloads_are_read_from_the_trace() {
+    let long = "x".repeat(5_000);
+    let wrong = Decision::final_answer("");
+    let fails = Decision::act([Action::new(long.clone())]);
+    let play = engine([echo("one"), wrong, fails, Decision::final_answer("done")]);
+    let (result, disk) = recorded(play, "t").await;
+    let read: Vec<Value> = result
+        .recorded_events()
+        .unwrap()
+        .collect::<Result<_, _>>()
+        .unwrap();
+    assert_eq!(read, disk.events);
+    assert_eq!(read[0]["payload"]["state"]["task"], "t");
+    for (event, line) in result.events.iter().zip(&read) {
+        let ts = crate::model::time::parse_ts(line["ts"].as_str().unwrap()).unwrap();
+        assert_eq!(
+            (event.step, event.phase, event.ts, event.error.as_deref()),
+            (
+                line["step_id"].as_u64().unwrap(),
+                line["phase"].as_str().unwrap(),
+                ts.micros,
+                line["error"].as_str()
+            )
+        );
+    }
+    let errors: Vec<_> = result.events.iter().filter(|event| !event.ok).collect();
+    assert_eq!(
+        errors
+            .iter()
+            .map(|event| (event.step, event.phase, event.error.as_deref()))
+            .collect::<Vec<_>>(),
+        [
+            (1, "DECIDE_ERROR", Some("a final decision has no answer")),
+            (1, "RECOVER", Some("a final decision has no answer")),
+        ]
+    );
+
+    // What can't be read isn't made up.
+    let path = result.trace.as_ref().unwrap().join("events.jsonl");
+    let text = std::fs::read_to_string(&path).unwrap();
+    std::fs::write(&path, format!("{text}nonsense\n{text}")).unwrap();
+    let mut read: Vec<_> = result.recorded_events().unwrap().collect();
+    let error = read.pop().unwrap().unwrap_err().to_string();
+    assert!(
+        error.starts_with(&format!("can't read line {} of ", read.len() + 1)),
+        "{error}"
+    );
+    assert_eq!(read.len(), disk.events.len());
+    let unrecorded = engine([Decision::final_answer("done")]).build().unwrap();
+    let result = unrecorded.run("t").await;
+    let error = result.recorded_events().unwrap_err();
+    assert_eq!(error.to_string(), "the run has no trace");
+}
+
+/// Takes a second to get ready.
+struct Slow(Arc<Stepping>);
+
+impl Env for Slow {
+    fn name(&self) -> &str {
+        "slow"
+    }
+    async fn reset(&mut self, _: &Task) -> Result<(), EnvError> {
+        self.0.sleep(Duration::from_secs(1)).await;
+        Ok(())
+    }
+    async fn observe(&mut self) -> Result<Value, EnvError> {
+        Ok(Value::Null)
+    }
+    async fn step(&mut self, _: &Decision, _: &[ToolResult]) -> Result<EnvStep, EnvError> {
+        Ok(EnvStep::default())
+    }
+}
+
+/// As in QitOS, the time of a run begins before its environment is reset.
+#[tokio::test]
+async fn the_reset_of_the_environment_is_part_of_the_run_time() {
+    let play = || {
+        let clock = Arc::new(Stepping::new(0, Duration::from_millis(1)));
+        engine([Decision::final_answer("done")])
+            .env(Slow(clock.clone()))
+            .clock(clock)
+    };
+    let (result, _) = recorded(play(), "t").await;
+    let begun = result.steps[0].facts.t_start_ms.unwrap();
+    assert!((1_000..1_100).contains(&begun), "{begun}");
+    let limit = Duration::from_millis(900);
+    let (result, _) = recorded(play().max_runtime(limit), "t").await;
+    assert_eq!(
+        ending(&result.verdict),
+        ("budget_time", "budget.time", None)
+    );
+}
+
+/// Constructors don't fail. The engine checks each decision before it's recorded.
+#[tokio::test]
+async fn an_incomplete_decision_fails_its_step_with_feedback() {
+    let incomplete = [
+        (Decision::act([]), "a decision to act has no actions"),
+        (Decision::act([Action::new(" ")]), "an action has no name"),
+        (
+            Decision::final_answer(" "),
+            "a final decision has no answer",
+        ),
+        (Decision::branch([]), "a branch has no candidates"),
+    ];
+    for (decision, why) in incomplete {
+        assert_eq!(decision.validate(), Err(why.to_owned()));
+        let play = engine([decision, Decision::final_answer("done")]);
+        let (result, disk) = recorded(play, "t").await;
+        assert_eq!((result.answer(), result.step_count), (Some("done"), 2));
+        assert!(result.steps[0].decision.is_none());
+        let feedback = &disk
+            .events
+            .iter()
+            .rev()
+            .find(|event| event["step_id"] == 0 && event["phase"] == "CHECK_STOP");
+        let feedback = &feedback.unwrap()["payload"]["feedback"];
+        assert_eq!(feedback, &json!([format!("The last step failed: {why}")]));
+    }
+}
+
+/// Unlike in QitOS, where the default compares `final_result` and `phase`.
+#[tokio::test]
+async fn a_change_of_the_agents_own_data_is_no_stagnation() {
+    let steps = || (0..6).map(|n| echo(&n.to_string()));
+    let rule = || StopSpec::from(crate::stop::Stagnation { steps: 2 });
+    let result = engine(steps()).stop(rule()).max_steps(6);
+    let result = result.build().unwrap().run("t").await;
+    assert_eq!(ending(&result.verdict).0, "budget_steps");
+    // QitOS's signature, for an agent that wants it.
+    let result = engine(steps())
+        .stop(rule())
+        .signature(|state| u64::from(state.final_result.is_some()))
+        .max_steps(6);
+    let result = result.build().unwrap().run("t").await;
+    assert_eq!(ending(&result.verdict), ("stagnation", "stop[0]", Some(2)));
 }

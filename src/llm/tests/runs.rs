@@ -435,7 +435,7 @@ async fn a_service_that_wants_its_thoughts_back_gets_them() {
         ..AgentContext::default()
     });
     let result = engine.unwrap().build().unwrap().run("look").await;
-    assert_eq!(result.verdict.code.as_str(), "recovery_exhausted");
+    assert_eq!(result.verdict.code.as_str(), "step_failed");
     assert!(
         result.verdict.reading.detail.contains("reasoning_content"),
         "{}",

@@ -28,17 +28,19 @@ macro_rules! codes {
 }
 
 codes! {
-    /// A final decision was accepted.
+    /// An answer was accepted, by no rule or by the rule `final_result`.
     Final, "final", "final", Completed;
-    /// The agent itself asked to stop.
+    /// The agent set an answer and reported success.
+    Success, "success", "success", Completed;
+    /// The agent itself asked to stop. Completed only if it also set an answer.
     AgentCondition, "agent_condition", "agent_condition", Completed;
-    /// The environment ended.
+    /// The environment ended. Completed only if there is an answer.
     EnvTerminal, "env_terminal", "env_terminal", Completed;
     /// A reply contains the keyword.
     Keyword, "keyword", "success", Completed;
     /// A reply is JSON that matches the requested schema.
     StructuredOutput, "structured_output", "success", Completed;
-    /// The run has a final result.
+    /// The run has a final result. Only in older traces: it's `final` now.
     FinalResult, "final_result", "success", Completed;
     /// The limit on model rounds was reached.
     MaxRounds, "max_rounds", "budget_steps", Truncated;
@@ -74,7 +76,10 @@ codes! {
     InvalidRegex, "content_match_invalid_regex", "unrecoverable_error", Failed;
     /// A rule or a critic failed.
     CriterionError, "criterion_error", "unrecoverable_error", Failed;
-    /// The engine couldn't recover from a failed step.
+    /// A step failed, and the run ended at once, without a recovered failure before it or for a
+    /// failure that can't be recovered from.
+    StepFailed, "step_failed", "unrecoverable_error", Failed;
+    /// Steps failed until the recovery policy gave up.
     RecoveryExhausted, "recovery_exhausted", "unrecoverable_error", Failed;
     /// The agent's own code failed outside a step.
     AgentFailed, "agent_failed", "unrecoverable_error", Failed;
@@ -113,7 +118,8 @@ impl Code {
         StopReason::parse(self.stop_reason(source))
     }
 
-    /// Returns the outcome of a run that ended under this code.
+    /// Returns the outcome of a run that ended under this code. A run that has no answer is halted
+    /// where this says completed.
     pub fn outcome(&self, source: &Source) -> Outcome {
         match (self.meaning(), source) {
             (Some((_, outcome)), _) => outcome,

@@ -39,7 +39,7 @@ words! {
         Completed = "completed",
         /// A limit stopped the run.
         Truncated = "truncated",
-        /// A critic or a guard stopped the run.
+        /// A critic, a guard, the agent or the environment stopped the run without an answer.
         Halted = "halted",
         /// The run failed.
         Failed = "failed",
@@ -67,6 +67,8 @@ words! {
         Task = "task",
         /// The command line.
         Cli = "cli",
+        /// The agent, in its state.
+        State = "state",
     }
 }
 

@@ -86,6 +86,32 @@ impl StopVerdict {
         }
     }
 
+    /// Returns the outcome that the code implies. A custom code implies none, so its recorded
+    /// outcome is returned.
+    pub(crate) fn implied_outcome(&self) -> Outcome {
+        let by_code = self.code.outcome(&self.source);
+        // Without an answer, the agent, the environment and a policy halt a run.
+        let is_without_answer = !matches!(self.source, Source::Decision | Source::Completion)
+            && (by_code, self.outcome) == (Outcome::Completed, Outcome::Halted);
+        if matches!(self.code, Code::Custom(_)) || is_without_answer {
+            self.outcome
+        } else {
+            by_code
+        }
+    }
+
+    /// Returns the stop reason that the code implies. The reason of an answer isn't used without
+    /// one.
+    pub(crate) fn implied_reason(&self) -> &'static str {
+        let by_code = self.code.stop_reason(&self.source);
+        let is_completed = self.implied_outcome() == Outcome::Completed;
+        if StopReason::parse(by_code).says_answered() && !is_completed {
+            StopReason::WITHOUT_ANSWER
+        } else {
+            by_code
+        }
+    }
+
     /// Returns the recorded id of the last step that ran.
     pub fn step_id(&self) -> Option<i64> {
         self.step.and_then(|step| i64::try_from(step).ok())

@@ -44,6 +44,9 @@ pub enum StopReason {
 }
 
 impl StopReason {
+    /// The reason of a run that was stopped with the code of an answer, but has none.
+    pub(crate) const WITHOUT_ANSWER: &'static str = "agent_condition";
+
     /// Parses a recorded reason.
     pub fn parse(text: &str) -> Self {
         match text {

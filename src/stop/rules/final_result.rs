@@ -44,7 +44,8 @@ impl Condition for FinalResult {
     fn check(&self, _: GateSet, _: &Stats, facts: &StepFacts) -> Check {
         match facts.final_answer.as_deref() {
             Some(answer) if !answer.trim().is_empty() => Check::Stop {
-                code: Self::ROW.code(),
+                // As in QitOS. The rule's id tells it from an answer without rules.
+                code: Code::Final,
                 reading: Reading::text("there is a final result").evidence([span(
                     facts,
                     0,

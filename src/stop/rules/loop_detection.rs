@@ -2,8 +2,9 @@
 
 use super::*;
 
-/// Stops when the model repeats the same text, or makes the same tool calls with the same arguments
-/// and no text. Steps with neither text nor calls are skipped.
+/// Stops when the model repeats the same text, whatever it calls. Steps without a text are skipped.
+/// Also stops when it makes the same tool calls with the same arguments, without a text in
+/// between.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LoopDetection {
@@ -65,18 +66,18 @@ impl Condition for LoopDetection {
         if self.window < 2 {
             return Check::Off("window < 2".into());
         }
-        let (row, window) = (&stats.text, self.window);
+        let window = self.window;
+        let (row, what) = if stats.text.len >= window || stats.text.len >= stats.calls.len {
+            (&stats.text, "text")
+        } else {
+            (&stats.calls, "calls")
+        };
         let reading = Self::ROW.compare(row.len, Op::AtLeast, window);
         if row.len >= window {
             let evidence = [Evidence::Steps {
                 from_step: row.from,
                 to_step: facts.step,
             }];
-            let what = if row.value.is_some_and(|(_, len)| len == 0) {
-                "calls"
-            } else {
-                "text"
-            };
             let detail = format!(
                 "the same {what} {} times in a row (limit {window})",
                 row.len
@@ -86,7 +87,7 @@ impl Condition for LoopDetection {
                 reading: reading.detail(detail).evidence(evidence),
             };
         }
-        if row.gap {
+        if stats.text.gap || stats.calls.gap {
             Check::Unknown("the model's text in some steps".into())
         } else {
             Check::Pass(reading)

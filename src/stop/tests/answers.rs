@@ -91,6 +91,13 @@ fn case_9_the_completion_list_decides_in_its_order() {
 
     let second = run(&rules, &[answer(0, "no"), step(1), answer(2, "DONE")]);
     assert_eq!((second.code(), second.place().0), ("keyword", Some(2)));
+    let accepted = run(&["final_result"], &[answer(0, "42")]);
+    let verdict = accepted.verdict();
+    assert_eq!(
+        (accepted.code(), &*verdict.stop_reason, &*verdict.criterion),
+        ("final", "final", "accept[0]"),
+        "as in QitOS"
+    );
     assert_eq!(
         run(&["final_result"], &[answer(0, " \n")]).code(),
         "none",

@@ -78,12 +78,18 @@ fn case_15_a_step_that_is_not_recovered_ends_the_run_and_its_answer_is_not_accep
         .as_mut()
         .expect("the step has an error")
         .recovered = false;
-    let run = run(&[], &[lost]);
-    assert_eq!(
-        (run.code(), run.verdict().source.as_str()),
-        ("recovery_exhausted", "recovery")
-    );
-    assert_eq!(run.verdict().stop_reason, "unrecoverable_error");
+    let at_once = StepFacts {
+        untried: true,
+        ..lost.clone()
+    };
+    for (facts, code) in [(lost, "recovery_exhausted"), (at_once, "step_failed")] {
+        let run = run(&[], &[facts]);
+        assert_eq!(
+            (run.code(), run.verdict().source.as_str()),
+            (code, "recovery")
+        );
+        assert_eq!(run.verdict().stop_reason, "unrecoverable_error");
+    }
 }
 
 #[test]

@@ -83,6 +83,7 @@ fn seen_at(gate: Gate, whole: &StepFacts, opaque: &[OpaqueAnswer]) -> StepFacts 
         facts.t_decided_ms = whole.t_decided_ms;
         facts.usage = whole.usage;
         facts.text = whole.text.clone();
+        facts.calls = whole.calls;
         facts.actions = whole.actions.clone();
         facts.candidate = whole.candidate;
         facts.final_answer = whole.final_answer.clone().filter(|_| whole.candidate);

@@ -121,6 +121,30 @@ fn case_13_equal_texts_in_a_row() {
 }
 
 #[test]
+fn case_13_texts_are_compared_where_there_are_texts() {
+    let calls = |n, hash| StepFacts {
+        calls: Some(hash),
+        ..step(n)
+    };
+    let between = [said(0, "same"), calls(1, 7), said(2, "same")];
+    let found = run(&["loop_detection=2"], &between);
+    assert_eq!((found.code(), found.place().0), ("loop_detection", Some(2)));
+    assert_eq!(
+        found.verdict().reading.detail,
+        "the same text 2 times in a row (limit 2)"
+    );
+    let broken = [calls(0, 7), said(1, "x"), calls(2, 7), said(3, "y")];
+    assert_eq!(run(&["loop_detection=2"], &broken).code(), "none");
+    let without = [said(0, "x"), calls(1, 7), step(2), calls(3, 7)];
+    let found = run(&["loop_detection=2"], &without);
+    assert_eq!(found.place().0, Some(3));
+    assert_eq!(
+        found.verdict().reading.detail,
+        "the same calls 2 times in a row (limit 2)"
+    );
+}
+
+#[test]
 fn case_13_redacted_texts_are_compared_and_unknown_ones_are_not_guessed() {
     let redacted = |n, hash| StepFacts {
         text: Text::Redacted { len: 4, hash },

@@ -22,15 +22,15 @@ pub struct EventLine<'a, P> {
     pub payload: P,
     /// The error message.
     pub error: Option<&'a str>,
-    /// When it happened, in microseconds since the epoch.
+    /// When it happened, in microseconds since the epoch. Not written if it isn't in the years 0 to
+    /// 9999.
     pub ts: i64,
 }
 
-/// Appends an event as one JSON object.
+/// Appends an event as one JSON object, without its time if no RFC 3339 text can express it.
 ///
 /// # Errors
-/// Fails if the payload is neither a struct, a map nor `()`, a value can't be JSON, or the time is
-/// out of range.
+/// Fails if the payload is neither a struct, a map nor `()`, or a value can't be JSON.
 pub(super) fn event<P: Serialize>(
     event: &EventLine<'_, P>,
     stamper: &mut Stamper,
@@ -50,9 +50,14 @@ pub(super) fn event<P: Serialize>(
         out.extend_from_slice(br#","error":"#);
         write_json(error, NonFinite::Refuse, out)?;
     }
+    let end = out.len();
     out.extend_from_slice(br#","ts":""#);
-    stamper.write(event.ts, out)?;
-    out.extend_from_slice(br#""}"#);
+    if stamper.write(event.ts, out) {
+        out.push(b'"');
+    } else {
+        out.truncate(end);
+    }
+    out.push(b'}');
     Ok(())
 }
 

@@ -6,10 +6,13 @@ use serde_json::{Map, Value};
 
 use crate::model::{Outcome, StopVerdict};
 
+/// A time that isn't known. No time outside of the years 0 to 9999 is written.
+pub const UNKNOWN_TIME: i64 = i64::MIN;
+
 /// The facts known when a run begins. `None`, `Null` and empty values are written as unknown.
 #[derive(Debug, Clone, Default)]
 pub struct RunInfo {
-    /// When the run began, in microseconds since the epoch.
+    /// When the run began, in microseconds since the epoch, or [`UNKNOWN_TIME`].
     pub started_at: i64,
     /// The model's name.
     pub model_id: Option<String>,
@@ -90,7 +93,7 @@ pub(super) struct ManifestText<'a> {
     run_id: &'a str,
     schema_version: &'static str,
     status: &'static str,
-    updated_at: &'a str,
+    updated_at: Option<&'a str>,
     event_count: u64,
     step_count: u64,
     summary: Summary<'a>,
@@ -120,7 +123,7 @@ pub(super) struct ManifestText<'a> {
     parent_run_id: Option<&'a str>,
     agent_name: Option<&'a str>,
     writer: &'static str,
-    started_at: &'a str,
+    started_at: Option<&'a str>,
     pid: Option<u32>,
     host: Option<&'a str>,
     stop_rules: &'a Value,
@@ -164,8 +167,8 @@ enum FailureReport<'a> {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Now<'a> {
     pub(super) run_id: &'a str,
-    pub(super) started_at: &'a str,
-    pub(super) updated_at: &'a str,
+    pub(super) started_at: Option<&'a str>,
+    pub(super) updated_at: Option<&'a str>,
     pub(super) steps: u64,
     pub(super) events: u64,
     pub(super) altered: &'a [String],

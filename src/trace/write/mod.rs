@@ -19,7 +19,7 @@ pub use self::file::RESERVE_FILE;
 use self::file::{LineFile, Reserve};
 pub use self::line::EventLine;
 use self::manifest::{ManifestText, Now};
-pub use self::manifest::{RunEnd, RunInfo};
+pub use self::manifest::{RunEnd, RunInfo, UNKNOWN_TIME};
 use self::stamp::Stamper;
 use super::whole::Beginning;
 use crate::model::strict::{NonFinite, indented, write_json};
@@ -423,12 +423,15 @@ impl RunWriter {
             record: "the manifest".to_owned(),
             source,
         };
-        let mut stamp = |ts| self.stamper.text(ts).map_err(not_json);
-        let (started_at, updated_at) = (stamp(self.info.started_at)?, stamp(at)?);
+        // A time that can't be expressed is unknown. It's no reason not to write the rest.
+        let (started_at, updated_at) = (
+            self.stamper.text(self.info.started_at),
+            self.stamper.text(at),
+        );
         let now = Now {
             run_id: &self.run_id,
-            started_at: &started_at,
-            updated_at: &updated_at,
+            started_at: started_at.as_deref(),
+            updated_at: updated_at.as_deref(),
             steps: self.steps,
             events: self.events,
             altered: &self.altered,

@@ -6,8 +6,6 @@ use std::io::Write as _;
 use jiff::Timestamp;
 use jiff::tz::Offset;
 
-use crate::model::strict::NotJson;
-
 const MICROS: i64 = 1_000_000;
 
 /// Formats times, and caches the last second, because a run writes many lines per second.
@@ -19,14 +17,14 @@ pub(super) struct Stamper {
 }
 
 impl Stamper {
-    /// Appends `ts`, in microseconds since the epoch, as `2026-11-22T00:57:00.123456Z`.
-    ///
-    /// # Errors
-    /// Fails if readers wouldn't accept the time.
-    pub(super) fn write(&mut self, ts: i64, out: &mut Vec<u8>) -> Result<(), NotJson> {
+    /// Appends `ts`, in microseconds since the epoch, as `2026-11-22T00:57:00.123456Z`. Returns
+    /// false and appends nothing if the time isn't in the years 0 to 9999, which is all that RFC
+    /// 3339 can express.
+    #[must_use]
+    pub(super) fn write(&mut self, ts: i64, out: &mut Vec<u8>) -> bool {
         let second = ts.div_euclid(MICROS);
-        if self.second != Some(second) {
-            self.spell(second)?;
+        if self.second != Some(second) && self.spell(second).is_none() {
+            return false;
         }
         out.extend_from_slice(&self.text);
         out.push(b'.');
@@ -34,29 +32,23 @@ impl Stamper {
         let digit = |unit: i64| b'0' + (fraction / unit % 10) as u8;
         out.extend([100_000, 10_000, 1_000, 100, 10, 1].map(digit));
         out.push(b'Z');
-        Ok(())
+        true
     }
 
-    /// Returns the time as a string.
-    ///
-    /// # Errors
-    /// Fails like [`write`](Self::write).
-    pub(super) fn text(&mut self, ts: i64) -> Result<String, NotJson> {
+    /// Returns the time as a string. `None` where [`write`](Self::write) returns false.
+    pub(super) fn text(&mut self, ts: i64) -> Option<String> {
         let mut out = Vec::new();
-        self.write(ts, &mut out)?;
-        Ok(String::from_utf8_lossy(&out).into_owned())
+        let is_written = self.write(ts, &mut out);
+        is_written.then(|| String::from_utf8_lossy(&out).into_owned())
     }
 
-    fn spell(&mut self, second: i64) -> Result<(), NotJson> {
-        let no_time = || NotJson {
-            path: "ts".to_owned(),
-            what: format!("isn't a time between the years 0 and 9999: {second} seconds since 1970"),
-        };
-        let at = Timestamp::from_second(second).map_err(|_| no_time())?;
+    fn spell(&mut self, second: i64) -> Option<()> {
+        let at = Timestamp::from_second(second).ok()?;
         let at = Offset::UTC.to_datetime(at);
         if at.year() < 0 {
-            return Err(no_time());
+            return None;
         }
+        self.second = None;
         self.text.clear();
         let (year, month, day) = (at.year(), at.month(), at.day());
         let (hour, minute, seconds) = (at.hour(), at.minute(), at.second());
@@ -64,9 +56,9 @@ impl Stamper {
             self.text,
             "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{seconds:02}"
         )
-        .map_err(|_| no_time())?;
+        .ok()?;
         self.second = Some(second);
-        Ok(())
+        Some(())
     }
 }
 
@@ -96,11 +88,11 @@ mod tests {
     }
 
     #[test]
-    fn what_no_reader_takes_for_a_time_is_refused() {
+    fn what_no_reader_takes_for_a_time_is_left_out() {
         let mut stamper = Stamper::default();
         for ts in [i64::MIN, i64::MAX, -62_167_219_200_000_001] {
             let mut out = Vec::new();
-            assert_eq!(stamper.write(ts, &mut out).unwrap_err().path, "ts");
+            assert!(!stamper.write(ts, &mut out));
             assert!(out.is_empty());
         }
         assert_eq!(

@@ -170,6 +170,23 @@ fn what_a_verdict_measured_is_what_the_recorded_steps_come_to() {
     assert_denied(&run, "stop[0]", &["limit_from is task, not engine"]);
 }
 
+/// Before the rule's code was `final`, it was the rule's name.
+#[test]
+fn the_code_of_a_final_result_in_an_older_trace_is_no_contradiction() {
+    let run = sample("success");
+    run.set(
+        "/stop_rules/completion/0/rule",
+        json!({"type": "final_result"}),
+    );
+    edit_stop(&run, |stop| {
+        stop["code"] = "final_result".into();
+        stop["detail"] = "there is a final result".into();
+    });
+    let (_, certainty, said) = run.why();
+    assert_eq!(certainty, "recorded", "{said}");
+    assert_eq!(row(&run, "accept[0]")["result"], "fired");
+}
+
 #[test]
 fn a_rule_that_is_asked_earlier_and_was_true_too_ended_the_run() {
     let run = sample("budget_tokens");

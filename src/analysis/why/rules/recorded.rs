@@ -250,17 +250,18 @@ fn besides(record: &Record, index: &Index) -> Vec<RuleStatus> {
         .segment()
         .filter(|segment| segment.init.is_some())
         .map(|segment| segment.recoveries);
-    let given_up = index
-        .stop()
-        .is_some_and(|stop| stop.criterion == "recovery");
-    let recovered = raised.map(|raised| raised.saturating_sub(usize::from(given_up)));
+    let given_up = index.stop().filter(|stop| stop.criterion == "recovery");
+    let recovered = raised.map(|raised| raised.saturating_sub(usize::from(given_up.is_some())));
     let recovery = RuleStatus {
         reading: Reading {
             measured: recovered.map(Into::into),
             unit: "recovered errors".into(),
             ..Reading::default()
         },
-        ..held("recovery", "recovery_exhausted")
+        ..held(
+            "recovery",
+            given_up.map_or("recovery_exhausted", |stop| stop.code.as_str()),
+        )
     };
     vec![
         critics,

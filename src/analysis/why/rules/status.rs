@@ -104,8 +104,8 @@ impl RuleStatus {
             .to_owned();
         }
         let name = match &*self.kind {
-            "recovery_exhausted" | "unrecoverable_error" => "Error recovery",
-            "final" => "Final answer",
+            "step_failed" | "recovery_exhausted" | "unrecoverable_error" => "Error recovery",
+            "final" | "success" => "Final answer",
             "critic_stop" => "Critic stop",
             "max_iterations" => "Step limit",
             "per_instance_cost_limit" => "Per-instance cost limit",

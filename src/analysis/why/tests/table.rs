@@ -144,13 +144,13 @@ fn every_reason_in_every_layout() {
     budget_tokens [A B C] limit, truncated, recorded, step 1, by budget.tokens: Token limit reached
     budget_tokens [board] limit, truncated, recorded, step 1, by rule: Token limit reached
     agent_condition [A B C] stopped, completed, recorded, step 1, by agent: The agent's own stop condition was met after step 1
-    agent_condition [board] stopped, completed, recorded, step 1, by rule: The agent's own stop condition was met after step 1
+    agent_condition [board] stopped, halted, recorded, step 1, by rule: The agent's own stop condition was met after step 1
     critic_stop [A B C] critic stop, halted, recorded, step 1, by critics: Stopped by the critic C
     critic_stop [board] critic stop, halted, recorded, step 1, by rule: Stopped by the critic C
     stagnation [A B C] limit, halted, recorded, step 1, by unrecorded: Stopped with "stagnation" after 2 steps; the rule isn't recorded
     stagnation [board] limit, halted, recorded, step 1, by rule: State unchanged for too long
     env_terminal [A B C] stopped, completed, recorded, step 1, by env: The environment ended the episode at step 1
-    env_terminal [board] stopped, completed, recorded, step 1, by rule: The environment ended the episode at step 1
+    env_terminal [board] stopped, halted, recorded, step 1, by rule: The environment ended the episode at step 1
     task_validation_failed [A B C] error, failed, recorded, step -, by preflight: Not started: the task failed validation
     task_validation_failed [board] error, failed, recorded, step -, by rule: Not started: the task failed validation
     env_capability_mismatch [A B C] error, failed, recorded, step -, by preflight: Not started: the environment lacks a required capability
