@@ -44,10 +44,8 @@ pub trait Agent: Send {
         Ok(())
     }
 
-    /// Returns the prompt for the model. Called only if [`Agent::decide`] returns `None`.
-    ///
-    /// By default, returns the task's objective the first time, and the environment's observation.
-    /// The engine adds tool results, and feedback from critics, refused answers and failed steps.
+    /// Returns the prompt for the model. Called only if [`Agent::decide`] returns `None`. By default,
+    /// returns [`Prompt::new`].
     ///
     /// # Errors
     /// The step fails.
@@ -56,14 +54,7 @@ pub trait Agent: Send {
         state: &State<Self::Data>,
         cx: &StepCx<'_>,
     ) -> Result<Prompt, AgentError> {
-        let task = (!cx.prompted).then(|| state.task.clone());
-        let seen = (!cx.observation.is_null())
-            .then(|| format!("The environment shows: {}", cx.observation));
-        let user: Vec<_> = task.into_iter().chain(seen).collect();
-        Ok(Prompt {
-            system: None,
-            user: Some(user.join("\n\n")).filter(|user| !user.is_empty()),
-        })
+        Ok(Prompt::new(state, cx))
     }
 
     /// Makes the decision, or returns `None` to let the model decide. Returns `None` by default. If
@@ -117,7 +108,8 @@ pub struct StepCx<'a> {
     pub workspace: Option<&'a Path>,
 }
 
-/// The prompt of a step.
+/// The prompt of a step. The engine adds tool results, and feedback from critics, refused answers
+/// and failed steps.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Prompt {
     /// The system prompt, at the start of every request. The engine appends instructions on how to
@@ -125,6 +117,28 @@ pub struct Prompt {
     pub system: Option<String>,
     /// The new user message.
     pub user: Option<String>,
+}
+
+impl Prompt {
+    /// Returns the default prompt: the task until the model has replied once, and the environment's
+    /// observation.
+    pub fn new<D>(state: &State<D>, cx: &StepCx<'_>) -> Self {
+        let task = (!cx.prompted).then(|| state.task.clone());
+        let seen = (!cx.observation.is_null())
+            .then(|| format!("The environment shows: {}", cx.observation));
+        let user: Vec<_> = task.into_iter().chain(seen).collect();
+        Self {
+            system: None,
+            user: Some(user.join("\n\n")).filter(|user| !user.is_empty()),
+        }
+    }
+
+    /// Sets the system prompt.
+    #[must_use]
+    pub fn system(mut self, system: impl Into<String>) -> Self {
+        self.system = Some(system.into());
+        self
+    }
 }
 
 /// The result of a step, for updating the state.

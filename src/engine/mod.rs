@@ -4,7 +4,8 @@
 //! [`Engine::builder`] begins with an [`Agent`]. Tools, critics, guards and stop rules are added to
 //! the [`Builder`]. [`Engine::run`] runs a task, and [`Engine::go_on`] resumes a recorded run or
 //! runs a branch of it. The engine uses no network: clients of models implement
-//! [`ChatModel`].
+//! [`ChatModel`]. [`llm::Client`](crate::llm::Client) is one, and [`ModelAgent`] is an agent that
+//! needs nothing else.
 //!
 //! # One step
 //!
@@ -51,6 +52,7 @@ mod history;
 mod hook;
 mod judge;
 mod log;
+mod model_agent;
 mod off_limits;
 mod parse;
 mod process;
@@ -91,6 +93,7 @@ pub use env::{Env, EnvError, EnvStep};
 pub use guard::{Consent, Guard, GuardCx, Pass, Person, Question};
 pub use history::{HistoryPolicy, Keep};
 pub use hook::{Hook, Moment};
+pub use model_agent::{LastCalls, ModelAgent};
 pub use off_limits::OffLimits;
 pub use parse::{
     Diagnostics, Extraction, JsonText, Parsed, Parser, ReAct, Severity, Trouble, XmlText, native,

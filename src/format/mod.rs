@@ -108,8 +108,10 @@ pub(crate) use added::own_words;
 pub(crate) use draft::{Draft, EventDraft, Open, RecordPlace};
 pub(crate) use gptme::clock_times;
 pub(crate) use homes::{SESSION_HOMES, hidden_sessions};
+#[cfg(feature = "board")]
+pub(crate) use lines::name_stores;
 pub use lines::{HEAD_BYTES, is_record, may_be_trace};
-pub(crate) use lines::{SQLITE, name_stores, store_of_log};
+pub(crate) use lines::{SQLITE, store_of_log};
 pub(crate) use lines::{before_compression, is_lines};
 pub use origin::{EMPTY, Origin, UNKNOWN, is_hidden_folder, is_hidden_trace, origin};
 pub(crate) use part::{Answer, CallDraft, Part, Tokens, is_at_limit};

@@ -2,13 +2,13 @@
 
 use std::ffi::OsString;
 
-use super::agent::FileAgent;
-use super::client::{Client, Endpoint, Timeouts};
+use super::client::Client;
 use super::config::{AgentFile, CriticPart, Protocol, Seconds, ToolName};
 use super::critics::{CommandCritic, Common, JudgeCritic, RegexCritic};
+use super::endpoint::{Endpoint, Timeouts};
 use super::retry::Retry;
 use super::secret::{Scrubbed, Secret};
-use crate::engine::{Builder, Engine, JsonText, ReAct, Tool, XmlText};
+use crate::engine::{Builder, Engine, JsonText, ModelAgent, ReAct, Tool, XmlText};
 use crate::error::Result;
 use crate::stop::{Budget, Origin};
 use crate::tools::{
@@ -32,7 +32,7 @@ impl AgentFile {
     ///
     /// # Errors
     /// Fails if the workspace doesn't exist, or if the endpoint's address or the key can't be used.
-    pub fn engine(&self, context: &AgentContext) -> Result<Builder<FileAgent>> {
+    pub fn engine(&self, context: &AgentContext) -> Result<Builder<ModelAgent>> {
         let dir = self.workspace();
         let workspace = Workspace::open(&dir).map_err(|error| {
             error.hint(format!(
@@ -41,7 +41,7 @@ impl AgentFile {
             ))
         })?;
         let endpoint = self.endpoint(context);
-        let engine = Engine::builder(FileAgent::new(&self.name, &self.system))
+        let engine = Engine::builder(ModelAgent::new(&self.name, &self.system))
             .model(Client::new(endpoint.clone())?)
             .workspace(workspace.root())
             .history(self.history)
@@ -117,16 +117,16 @@ impl AgentFile {
 
     fn tools(
         &self,
-        engine: Builder<FileAgent>,
+        engine: Builder<ModelAgent>,
         workspace: &Workspace,
         shell: &RunCommand,
         key: &Secret,
-    ) -> Builder<FileAgent> {
+    ) -> Builder<ModelAgent> {
         fn add(
-            engine: Builder<FileAgent>,
+            engine: Builder<ModelAgent>,
             tool: impl Tool + 'static,
             key: &Secret,
-        ) -> Builder<FileAgent> {
+        ) -> Builder<ModelAgent> {
             engine.tool(Scrubbed::new(tool, key.clone()))
         }
         let at = || workspace.clone();
@@ -149,11 +149,11 @@ impl AgentFile {
 
     fn critic(
         &self,
-        engine: Builder<FileAgent>,
+        engine: Builder<ModelAgent>,
         part: &CriticPart,
         endpoint: &Endpoint,
         shell: &RunCommand,
-    ) -> Result<Builder<FileAgent>> {
+    ) -> Result<Builder<ModelAgent>> {
         let common = |name: &Option<String>, kind: &str, when, on_fail| {
             let name = name.clone().unwrap_or_else(|| kind.to_owned());
             Common {
