@@ -2,24 +2,30 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
+use std::future::Future;
 use std::path::PathBuf;
 use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 use super::agent::Agent;
 use super::cancel::Cancel;
 use super::chat::{ChatModel, DynModel};
 use super::clock::Clock;
-use super::critic::{Critic, DynCritic};
+use super::critic::{Critic, CriticCx, CriticError, DynCritic, FnCritic, Opinion};
 use super::decision::{First, Selector};
 use super::env::{DynEnv, Env};
-use super::guard::{DynGuard, DynPerson, Guard, Person};
+use super::fn_tool::FnTool;
+use super::guard::{DynGuard, DynPerson, FnGuard, Guard, GuardCx, Pass, Person};
 use super::history::{HistoryPolicy, Keep};
-use super::hook::Hook;
+use super::hook::{FnHook, Hook, Moment};
 use super::parse::Parser;
 use super::process::Process;
 use super::recovery::{Recovery, RecoverySteps};
 use super::state::State;
-use super::tool::Tool;
+use super::tool::{Tool, ToolError};
 use super::toolbox::Toolbox;
 use crate::error::{Error, Kind, Result};
 use crate::model::price::Prices;
@@ -143,6 +149,35 @@ impl<A: Agent> Builder<A> {
         self
     }
 
+    /// Adds a tool made from an `async` function or closure. Shorthand for
+    /// [`tool`](Self::tool) with [`FnTool::new`].
+    ///
+    /// ```
+    /// # use trace_board::engine::{Agent, Builder};
+    /// #[derive(serde::Deserialize, schemars::JsonSchema)]
+    /// struct Sum {
+    ///     numbers: Vec<i64>,
+    /// }
+    ///
+    /// # fn with_tool<A: Agent>(builder: Builder<A>) -> Builder<A> {
+    /// builder.tool_fn("add", "Adds numbers.", async |sum: Sum| Ok(sum.numbers.iter().sum::<i64>()))
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn tool_fn<Args, Output, Done>(
+        self,
+        name: impl Into<String>,
+        description: impl Into<String>,
+        function: impl Fn(Args) -> Done + Send + Sync + 'static,
+    ) -> Self
+    where
+        Args: DeserializeOwned + JsonSchema + Send,
+        Output: Serialize + Send,
+        Done: Future<Output = Result<Output, ToolError>> + Send + 'static,
+    {
+        self.tool(FnTool::new(name, description, function))
+    }
+
     /// Adds a critic. Critics are called in order.
     #[must_use]
     pub fn critic(mut self, critic: impl Critic<A::Data> + 'static) -> Self {
@@ -150,11 +185,55 @@ impl<A: Agent> Builder<A> {
         self
     }
 
+    /// Adds a critic made from a closure:
+    ///
+    /// ```
+    /// # use trace_board::engine::{Agent, Builder};
+    /// use trace_board::engine::Opinion;
+    /// # fn with_critic<A: Agent>(builder: Builder<A>) -> Builder<A> {
+    /// builder.critic_fn("numbers", |step| Ok(match step.answer() {
+    ///     Some(answer) if !answer.contains(char::is_numeric) => Opinion::retry("Give a number."),
+    ///     _ => Opinion::proceed(""),
+    /// }))
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn critic_fn(
+        self,
+        name: impl Into<String>,
+        judge: impl Fn(CriticCx<'_, A::Data>) -> Result<Opinion, CriticError> + Send + Sync + 'static,
+    ) -> Self {
+        let name = name.into();
+        self.critic(FnCritic { name, judge })
+    }
+
     /// Adds a guard. Guards are called in order before each tool call.
     #[must_use]
     pub fn guard(mut self, guard: impl Guard<A::Data> + 'static) -> Self {
         self.parts.guards.push(Box::new(guard));
         self
+    }
+
+    /// Adds a guard made from a closure:
+    ///
+    /// ```
+    /// # use trace_board::engine::{Agent, Builder};
+    /// use trace_board::engine::Pass;
+    /// # fn with_guard<A: Agent>(builder: Builder<A>) -> Builder<A> {
+    /// builder.guard_fn("careful", |call| Ok(match call.tool {
+    ///     "delete" => Pass::Deny("nothing may be deleted".to_owned()),
+    ///     _ => Pass::Allow,
+    /// }))
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn guard_fn(
+        self,
+        name: impl Into<String>,
+        judge: impl Fn(GuardCx<'_, A::Data>) -> Result<Pass, String> + Send + Sync + 'static,
+    ) -> Self {
+        let name = name.into();
+        self.guard(FnGuard { name, judge })
     }
 
     /// Sets the person to ask if a guard requires approval. Without a person, the call is denied.
@@ -178,6 +257,30 @@ impl<A: Agent> Builder<A> {
     pub fn hook(mut self, hook: impl Hook<A::Data> + 'static) -> Self {
         self.parts.hooks.push(Box::new(hook));
         self
+    }
+
+    /// Adds a hook made from a closure:
+    ///
+    /// ```
+    /// # use trace_board::engine::{Agent, Builder};
+    /// use trace_board::engine::Moment;
+    /// # fn with_hook<A: Agent>(builder: Builder<A>) -> Builder<A> {
+    /// builder.hook_fn("prints", |moment| {
+    ///     if let Moment::Call { step, action } = moment {
+    ///         println!("step {step} calls {}", action.name);
+    ///     }
+    ///     Ok(())
+    /// })
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn hook_fn(
+        self,
+        name: impl Into<String>,
+        on: impl FnMut(&Moment<'_, A::Data>) -> Result<(), String> + Send + 'static,
+    ) -> Self {
+        let name = name.into();
+        self.hook(FnHook { name, on })
     }
 
     /// Sets the model, which decides if the agent doesn't. Without a model, an agent whose

@@ -47,6 +47,7 @@ mod earlier;
 mod env;
 mod erased;
 mod fault;
+mod fn_tool;
 mod guard;
 mod history;
 mod hook;
@@ -77,7 +78,7 @@ mod tests;
 #[doc = include_str!("SOURCES.md")]
 pub mod sources {}
 
-pub use agent::{Agent, AgentError, Done, Prompt, StepCx};
+pub use agent::{Agent, AgentData, AgentError, Done, Prompt, StepCx};
 pub use builder::{Builder, DEFAULT_STEPS, Engine};
 pub use cancel::Cancel;
 pub use chat::{
@@ -90,6 +91,7 @@ pub use critic::{Critic, CriticCx, CriticError, Opinion};
 pub use decision::{Action, Candidate, Choice, Decision, First, HighestScore, Mode, Selector};
 pub use earlier::{Earlier, Unfinished};
 pub use env::{Env, EnvError, EnvStep};
+pub use fn_tool::FnTool;
 pub use guard::{Consent, Guard, GuardCx, Pass, Person, Question};
 pub use history::{HistoryPolicy, Keep};
 pub use hook::{Hook, Moment};

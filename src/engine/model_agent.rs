@@ -6,7 +6,6 @@ use serde::{Deserialize, Serialize};
 use super::agent::{Agent, AgentError, Done, Prompt, StepCx};
 use super::decision::Action;
 use super::state::State;
-use super::task::Task;
 
 /// Maximum length of a call or result in the state, in bytes. The step has both in full.
 const MAX_NOTE_BYTES: usize = 500;
@@ -56,10 +55,6 @@ impl Agent for ModelAgent {
 
     fn name(&self) -> &str {
         &self.name
-    }
-
-    fn init_state(&mut self, task: &Task) -> Result<State<LastCalls>, AgentError> {
-        Ok(State::new(task.objective.clone(), LastCalls::default()))
     }
 
     fn prepare(&mut self, state: &State<LastCalls>, cx: &StepCx<'_>) -> Result<Prompt, AgentError> {

@@ -9,7 +9,7 @@ use std::pin::Pin;
 use std::task::Poll;
 use std::time::Duration;
 
-use serde::{Deserialize as _, Serialize};
+use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::cancel::{Cancel, Lost, caught_now};
@@ -17,7 +17,7 @@ use super::chat::ToolSpec;
 use super::clock::Clock;
 use super::decision::Action;
 use super::erased::Boxed;
-use super::tool::{Tool, ToolCx, ToolError, ToolLimits};
+use super::tool::{Tool, ToolCx, ToolError, ToolLimits, args_of};
 use super::value::to_value_lossy;
 use crate::model::RUN_CANCELLED;
 
@@ -419,15 +419,7 @@ impl<T: Tool> DynTool for T {
         cx: ToolCx<'a>,
     ) -> Boxed<'a, Result<Value, ToolError>> {
         Box::pin(async move {
-            // A tool without arguments may use `()` as their type, which is null in JSON.
-            let args = match args.is_empty() {
-                true => T::Args::deserialize(Value::Object(args))
-                    .or_else(|wrong| T::Args::deserialize(Value::Null).map_err(|_| wrong)),
-                false => T::Args::deserialize(Value::Object(args)),
-            };
-            let args = args.map_err(|wrong| {
-                ToolError::new(format!("wrong arguments: {wrong}")).category("invalid_arguments")
-            })?;
+            let args = args_of(args)?;
             Tool::call(self, args, cx)
                 .await
                 .map(|output| to_value_lossy(&output))

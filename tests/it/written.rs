@@ -49,10 +49,6 @@ impl Agent for Play {
         "play"
     }
 
-    fn init_state(&mut self, task: &Task) -> Result<State<Notes>, AgentError> {
-        Ok(State::new(&*task.objective, Notes::default()))
-    }
-
     async fn decide(
         &mut self,
         _: &State<Notes>,

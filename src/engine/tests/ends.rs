@@ -85,9 +85,6 @@ async fn case_9_a_refused_answer_comes_back_as_feedback() {
         fn name(&self) -> &str {
             "learns"
         }
-        fn init_state(&mut self, task: &Task) -> Result<State<()>, AgentError> {
-            Ok(State::new(&*task.objective, ()))
-        }
         async fn decide(
             &mut self,
             _: &State<()>,

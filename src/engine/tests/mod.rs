@@ -5,6 +5,7 @@ mod delegates;
 mod edges;
 mod ends;
 mod failures;
+mod functions;
 mod guards;
 mod models;
 #[cfg(feature = "board")]
@@ -54,10 +55,6 @@ impl Agent for Play {
         "play"
     }
 
-    fn init_state(&mut self, task: &Task) -> Result<State<Notes>, AgentError> {
-        Ok(State::new(&*task.objective, Notes::default()))
-    }
-
     async fn decide(
         &mut self,
         _: &State<Notes>,
@@ -89,10 +86,6 @@ impl Agent for Asks {
 
     fn name(&self) -> &str {
         "asks"
-    }
-
-    fn init_state(&mut self, task: &Task) -> Result<State<()>, AgentError> {
-        Ok(State::new(&*task.objective, ()))
     }
 }
 

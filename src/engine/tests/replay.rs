@@ -50,10 +50,6 @@ impl Agent for Random {
         "random"
     }
 
-    fn init_state(&mut self, task: &Task) -> Result<State<Notes>, AgentError> {
-        Ok(State::new(&*task.objective, Notes::default()))
-    }
-
     async fn decide(
         &mut self,
         _: &State<Notes>,
