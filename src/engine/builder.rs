@@ -29,7 +29,10 @@ use super::tool::{Tool, ToolError};
 use super::toolbox::Toolbox;
 use crate::error::{Error, Kind, Result};
 use crate::model::price::Prices;
-use crate::stop::{Budget, Origin, Pause, SpecError, Stats, StopSet, StopSetBuilder, StopSpec};
+use crate::stop::{
+    Budget, Limit, MaxCost, Origin, Pause, RuleEntry, SpecError, Stats, StopSet, StopSetBuilder,
+    StopSpec,
+};
 use crate::trace::RunWriter;
 
 /// The default step budget, as in QitOS.
@@ -69,6 +72,17 @@ pub(super) struct Parts<D> {
     pub(super) on_text: Box<dyn Fn(&str) + Send + Sync>,
 }
 
+impl<D> Parts<D> {
+    /// Limits how long an answer may be judged after the run's time is over.
+    pub(super) fn limit_judging(&mut self, budget: Budget) {
+        let is_real = self.clock.as_ref().is_none_or(|clock| clock.is_real());
+        let twice = |limit: Limit| Duration::from_millis(limit.limit.saturating_mul(2));
+        self.hard_timeout = self
+            .hard_timeout
+            .or(budget.time_ms.filter(|_| is_real).map(twice));
+    }
+}
+
 /// Hashes a state for the stagnation rule.
 pub(super) type Signature<D> = Box<dyn Fn(&State<D>) -> u64 + Send + Sync>;
 
@@ -88,6 +102,8 @@ impl<A: Agent> Engine<A> {
             tools: Toolbox::default(),
             rules: StopSet::builder(),
             budget: Budget::default(),
+            limits_from: Origin::Engine,
+            max_cost: None,
             wrong: Vec::new(),
             no_step_limit: false,
             fail_closed: false,
@@ -126,6 +142,8 @@ pub struct Builder<A: Agent> {
     tools: Toolbox,
     rules: StopSetBuilder<State<A::Data>>,
     budget: Budget,
+    limits_from: Origin,
+    max_cost: Option<f64>,
     no_step_limit: bool,
     fail_closed: bool,
     wrong: Vec<String>,
@@ -237,7 +255,7 @@ impl<A: Agent> Builder<A> {
     }
 
     /// Sets the person to ask if a guard requires approval. Without a person, the call is denied.
-    /// Waiting counts as run time. If a budget, a rule or the hard timeout limits that time and
+    /// Waiting counts as run time. If a limit or a rule ends that time and
     /// no one answers before it ends, the call is denied.
     #[must_use]
     pub fn person(mut self, person: impl Person + 'static) -> Self {
@@ -325,11 +343,18 @@ impl<A: Agent> Builder<A> {
     /// policies. A rule is a struct of [`stop`](crate::stop), or is parsed from its short form or
     /// JSON. For custom rules, see [`Builder::rules`].
     ///
+    /// To limit steps, time, tokens or the cost, use [`max_steps`](Self::max_steps),
+    /// [`max_runtime`](Self::max_runtime), [`max_tokens`](Self::max_tokens) and
+    /// [`max_cost`](Self::max_cost). The rules that count the same (`max_steps`, `max_rounds`,
+    /// `max_runtime`, `timeout`, `token_budget`, `max_cost`) are for agent files, for what-if, and for
+    /// lists of rules from other engines.
+    ///
     /// ```
     /// # use trace_board::engine::{Agent, Builder};
-    /// use trace_board::stop::{MaxCost, StopSpec};
-    /// # fn limited<A: Agent>(builder: Builder<A>) -> Result<Builder<A>, Box<dyn std::error::Error>> {
-    /// let builder = builder.stop(MaxCost { usd: 1.0 }).stop("loop_detection=3".parse::<StopSpec>()?);
+    /// use trace_board::stop::{Keyword, StopSpec};
+    /// # fn ruled<A: Agent>(builder: Builder<A>) -> Result<Builder<A>, Box<dyn std::error::Error>> {
+    /// let done = Keyword { keyword: "DONE".to_owned() };
+    /// let builder = builder.stop(done).stop("loop_detection=3".parse::<StopSpec>()?);
     /// # Ok(builder)
     /// # }
     /// ```
@@ -355,40 +380,74 @@ impl<A: Agent> Builder<A> {
         self
     }
 
-    /// Sets limits. A limit set here replaces an earlier one, and a task's limits override both.
-    /// Without a step limit, the limit is ten steps. The verdict names the [`Origin`] of a limit.
+    /// Limits the steps. Without this, the limit is [`DEFAULT_STEPS`]; see
+    /// [`no_step_limit`](Self::no_step_limit). With 0, no step runs.
     ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use trace_board::engine::{Agent, Builder};
-    /// use trace_board::stop::{Budget, Origin};
-    /// # fn limited<A: Agent>(builder: Builder<A>) -> Builder<A> {
-    /// let limits = Budget::default().time(Duration::from_secs(60), Origin::Cli).tokens(50_000, Origin::Cli);
-    /// builder.budget(limits)
-    /// # }
-    /// ```
+    /// A second call of this method and the other three replaces the first. A task's own limits
+    /// override them; see [`Task::max_steps`](super::Task::max_steps). A resumed run counts all of
+    /// its parts.
     #[must_use]
-    pub fn budget(mut self, budget: Budget) -> Self {
-        self.budget = self.budget.overridden_by(budget);
+    pub fn max_steps(mut self, steps: u64) -> Self {
+        self.budget = self.budget.steps(steps, self.limits_from);
         self
     }
 
-    /// Limits the steps. Shorthand for [`Builder::budget`].
+    /// Limits the time of the run. When it is over, decisions and tool calls are interrupted. An
+    /// answer that was given before is still judged by the critics and the rules, for at most the
+    /// same time again. Waiting for a person counts as run time.
+    ///
+    /// With a [`Clock`] that doesn't follow real time, the limit is only checked before each step.
     #[must_use]
-    pub fn max_steps(self, steps: u64) -> Self {
-        self.budget(Budget::default().steps(steps, Origin::Engine))
+    pub fn max_runtime(mut self, limit: Duration) -> Self {
+        self.budget = self.budget.time(limit, self.limits_from);
+        self
     }
 
-    /// Limits the time. Shorthand for [`Builder::budget`].
+    /// Limits the input and output tokens of all model calls, including those of critics that
+    /// report them. Checked before each step, so the last step may exceed the limit. Tokens that a
+    /// model doesn't report are estimated.
+    ///
+    /// The tokens of a [`SubAgent`](super::SubAgent) don't count, because they belong to its own
+    /// run. Limit them where its builder is made.
     #[must_use]
-    pub fn max_runtime(self, limit: Duration) -> Self {
-        self.budget(Budget::default().time(limit, Origin::Engine))
+    pub fn max_tokens(mut self, tokens: u64) -> Self {
+        self.budget = self.budget.tokens(tokens, self.limits_from);
+        self
     }
 
-    /// Limits the input and output tokens. Shorthand for [`Builder::budget`].
+    /// Limits the cost in US dollars, which must be more than 0. Checked after each step, as the
+    /// rule `max_cost`. It counts what [`max_tokens`](Self::max_tokens) counts.
+    ///
+    /// A cost that isn't reported is estimated from [`prices`](Self::prices). **If a reply has
+    /// neither a cost nor a price, its cost is unknown and doesn't count toward the limit.**
+    ///
+    /// ```
+    /// # use trace_board::engine::{Agent, Builder};
+    /// use trace_board::model::price::Prices;
+    /// # fn limited<A: Agent>(builder: Builder<A>) -> Builder<A> {
+    /// builder.max_cost(0.5).prices(Prices::default().with_list())
+    /// # }
+    /// ```
     #[must_use]
-    pub fn max_tokens(self, tokens: u64) -> Self {
-        self.budget(Budget::default().tokens(tokens, Origin::Engine))
+    pub fn max_cost(mut self, usd: f64) -> Self {
+        self.max_cost = Some(usd);
+        self
+    }
+
+    /// Sets who set the limits, for the verdict. A program that takes them from its command line
+    /// uses [`Origin::Cli`]. The default is [`Origin::Engine`].
+    #[must_use]
+    pub fn limits_from(mut self, origin: Origin) -> Self {
+        self.limits_from = origin;
+        let Budget {
+            steps,
+            time_ms,
+            tokens,
+        } = &mut self.budget;
+        for limit in [steps, time_ms, tokens].into_iter().flatten() {
+            limit.from = origin;
+        }
+        self
     }
 
     /// Removes the default step limit.
@@ -439,13 +498,9 @@ impl<A: Agent> Builder<A> {
     }
 
     /// Ends the run after this time and drops all work in progress, including the judging of an
-    /// answer. Off by default.
-    ///
-    /// The budget's time limit also interrupts decisions, actions and critics, but lets critics judge
-    /// an answer that was already given. Time rules are only checked at gates. Waiting for a person
-    /// ends when any of these limits is reached.
+    /// answer. By default, twice the time limit.
     #[must_use]
-    pub fn hard_timeout(mut self, limit: Duration) -> Self {
+    pub(crate) fn hard_timeout(mut self, limit: Duration) -> Self {
         self.parts.hard_timeout = Some(limit);
         self
     }
@@ -522,6 +577,17 @@ impl<A: Agent> Builder<A> {
             return Err(
                 Error::new(Kind::Usage, format!("the engine cannot be built: {wrong}")).hint(hint),
             );
+        }
+        if let Some(usd) = self.max_cost {
+            if usd.is_nan() || usd <= 0.0 {
+                let message = format!("max_cost must be more than 0 dollars, not {usd}");
+                return Err(Error::new(Kind::Usage, message).hint("omit it to allow any cost"));
+            }
+            let rule = RuleEntry {
+                from: self.limits_from,
+                ..StopSpec::from(MaxCost { usd }).into()
+            };
+            self.rules = self.rules.policy(rule);
         }
         let mut budget = self.budget;
         if budget.steps.is_none() && !self.no_step_limit {

@@ -25,6 +25,24 @@
 //! every run ends with a verdict in a final manifest, even after a panic in user code or if its
 //! future is dropped.
 //!
+//! # Limits
+//!
+//! | what | limit | without it |
+//! |---|---|---|
+//! | steps | [`Builder::max_steps`] | ten; [`Builder::no_step_limit`] removes that |
+//! | time | [`Builder::max_runtime`] | none |
+//! | input and output tokens | [`Builder::max_tokens`] | none |
+//! | cost | [`Builder::max_cost`] | none |
+//! | the first three, for one task | [`Task::max_steps`], [`Task::max_runtime`], [`Task::max_tokens`]; they override the engine's | the engine's |
+//! | one tool call | [`ToolLimits::timeout`] | one minute |
+//! | one reply of a model | [`Endpoint::timeouts`](crate::llm::Endpoint::timeouts) and [`retry`](crate::llm::Endpoint::retry), within the run's remaining time | ten minutes an attempt |
+//!
+//! Limits count all parts of a resumed run. A critic's tokens count as the run's. A [`SubAgent`]
+//! has its own run, so its tokens and their cost count toward its own limits only. The rules
+//! `max_steps`, `max_rounds`, `max_runtime`, `timeout`, `token_budget` and `max_cost` count the same
+//! at other points of a step. They are for agent files, for what-if, and for lists of rules from
+//! other engines.
+//!
 //! [`sources`] maps the names of three other engines (QitOS, awaken and potato_agent) to this
 //! module's.
 //!

@@ -3,14 +3,13 @@
 use std::ffi::OsString;
 
 use super::client::Client;
-use super::config::{AgentFile, CriticPart, Protocol, Seconds, ToolName};
+use super::config::{AgentFile, CriticPart, Protocol, ToolName};
 use super::critics::{CommandCritic, Common, JudgeCritic, RegexCritic};
 use super::endpoint::{Endpoint, Timeouts};
 use super::retry::Retry;
 use super::secret::{Scrubbed, Secret};
 use crate::engine::{Builder, Engine, JsonText, ModelAgent, ReAct, Tool, XmlText};
 use crate::error::Result;
-use crate::stop::{Budget, Origin};
 use crate::tools::{
     ListDir, ReadFile, ReplaceLines, RunCommand, Search, Workspace, WriteFile, passed_on,
 };
@@ -45,15 +44,8 @@ impl AgentFile {
             .model(Client::new(endpoint.clone())?)
             .workspace(workspace.root())
             .history(self.history)
-            .prices(self.prices.clone())
-            .budget(self.limits());
-        let hard = self.budget.hard_seconds.or(self
-            .budget
-            .seconds
-            .map(|limit| Seconds(limit.0.saturating_mul(2))));
-        let engine = hard
-            .into_iter()
-            .fold(engine, |engine, limit| engine.hard_timeout(limit.0));
+            .prices(self.prices.clone());
+        let engine = self.limits(engine);
         let engine = match self.protocol {
             Protocol::Native => engine,
             Protocol::React => engine.parser(ReAct),
@@ -101,18 +93,22 @@ impl AgentFile {
         }
     }
 
-    fn limits(&self) -> Budget {
-        let mut budget = Budget::default();
-        if let Some(steps) = self.budget.steps {
-            budget = budget.steps(steps, Origin::Engine);
+    fn limits(&self, mut engine: Builder<ModelAgent>) -> Builder<ModelAgent> {
+        let limits = &self.budget;
+        if let Some(steps) = limits.steps {
+            engine = engine.max_steps(steps);
         }
-        if let Some(seconds) = self.budget.seconds {
-            budget = budget.time(seconds.0, Origin::Engine);
+        if let Some(seconds) = limits.seconds {
+            engine = engine.max_runtime(seconds.0);
         }
-        if let Some(tokens) = self.budget.tokens {
-            budget = budget.tokens(tokens, Origin::Engine);
+        if let Some(tokens) = limits.tokens {
+            engine = engine.max_tokens(tokens);
         }
-        budget
+        // Without it, twice `seconds`.
+        if let Some(seconds) = limits.hard_seconds {
+            engine = engine.hard_timeout(seconds.0);
+        }
+        engine
     }
 
     fn tools(

@@ -215,7 +215,6 @@ pub(crate) fn make(root: &Path, gone: u32) {
         Task::new("Say it.").max_steps(0),
     );
     let keyword: trace_board::stop::StopSpec = "keyword=DONE".parse().unwrap();
-    let tokens = trace_board::stop::Budget::default().tokens(0, Origin::Cli);
     let no = || Decision::final_answer("not yet");
     run(
         "refused",
@@ -224,7 +223,7 @@ pub(crate) fn make(root: &Path, gone: u32) {
     );
     run(
         "budget_both",
-        play([echo("one")]).budget(tokens),
+        play([echo("one")]).max_tokens(0).limits_from(Origin::Cli),
         Task::new("Say it.").max_steps(0),
     );
     let low = Says("Strict", Ok(Opinion::stop("this leads nowhere").score(0.1)));

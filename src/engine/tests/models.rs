@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use serde_json::json;
 
 use super::*;
-use crate::stop::{Budget, Gate, MaxRounds, Origin, Outcome, StopSpec, Usage};
+use crate::stop::{Gate, MaxRounds, Outcome, StopSpec, Usage};
 
 fn asks(replies: impl IntoIterator<Item = Result<Reply, ModelError>>) -> Builder<Asks> {
     Engine::builder(Asks)
@@ -252,10 +252,9 @@ async fn a_request_under_way_ends_with_the_time_of_the_run() {
             std::future::pending().await
         }
     }
-    let budget = Budget::default().time(Duration::from_secs(3600), Origin::Engine);
     let builder = asks([])
         .model(Hangs)
-        .budget(budget)
+        .max_runtime(Duration::from_secs(3600))
         .clock(SystemClock::start());
     let (result, disk) = recorded(builder, "?").await;
     assert_eq!(
