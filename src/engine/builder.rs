@@ -107,6 +107,8 @@ impl<A: Agent> Engine<A> {
             wrong: Vec::new(),
             no_step_limit: false,
             fail_closed: false,
+            record_in: None,
+            wrong_rule: None,
             parts: Parts {
                 critics: Vec::new(),
                 env: None,
@@ -146,6 +148,9 @@ pub struct Builder<A: Agent> {
     max_cost: Option<f64>,
     no_step_limit: bool,
     fail_closed: bool,
+    record_in: Option<PathBuf>,
+    /// The first rule that can't be parsed.
+    wrong_rule: Option<SpecError>,
     wrong: Vec<String>,
     parts: Parts<A::Data>,
 }
@@ -339,35 +344,36 @@ impl<A: Agent> Builder<A> {
         self
     }
 
-    /// Adds a stop rule. A rule that accepts answers goes to the completion list, any other to the
-    /// policies. A rule is a struct of [`stop`](crate::stop), or is parsed from its short form or
-    /// JSON. For custom rules, see [`Builder::rules`].
+    /// Adds a stop rule: one of the structs in [`stop`](crate::stop), or a rule in its short form.
+    /// Rules that accept answers go to the completion list, all others to the policies. For custom
+    /// rules, see [`Builder::rules`].
+    ///
+    /// ```
+    /// # use trace_board::engine::{Agent, Builder};
+    /// use trace_board::stop::Keyword;
+    /// # fn ruled<A: Agent>(builder: Builder<A>) -> Builder<A> {
+    /// builder.stop("loop_detection=3").stop(Keyword { keyword: "DONE".to_owned() })
+    /// # }
+    /// ```
     ///
     /// To limit steps, time, tokens or the cost, use [`max_steps`](Self::max_steps),
     /// [`max_runtime`](Self::max_runtime), [`max_tokens`](Self::max_tokens) and
     /// [`max_cost`](Self::max_cost). The rules that count the same (`max_steps`, `max_rounds`,
     /// `max_runtime`, `timeout`, `token_budget`, `max_cost`) are for agent files, for what-if, and for
     /// lists of rules from other engines.
-    ///
-    /// ```
-    /// # use trace_board::engine::{Agent, Builder};
-    /// use trace_board::stop::{Keyword, StopSpec};
-    /// # fn ruled<A: Agent>(builder: Builder<A>) -> Result<Builder<A>, Box<dyn std::error::Error>> {
-    /// let done = Keyword { keyword: "DONE".to_owned() };
-    /// let builder = builder.stop(done).stop("loop_detection=3".parse::<StopSpec>()?);
-    /// # Ok(builder)
-    /// # }
-    /// ```
     #[must_use]
-    pub fn stop(self, rule: impl Into<StopSpec>) -> Self {
-        let spec = rule.into();
-        self.rules(|rules| {
-            if spec.is_completion() {
-                rules.accept(spec)
-            } else {
-                rules.policy(spec)
+    pub fn stop<R>(mut self, rule: R) -> Self
+    where
+        R: TryInto<StopSpec>,
+        SpecError: From<R::Error>,
+    {
+        match rule.try_into() {
+            Ok(rule) => self.rules = self.rules.rule(rule),
+            Err(wrong) => {
+                self.wrong_rule.get_or_insert(wrong.into());
             }
-        })
+        }
+        self
     }
 
     /// Adds stop rules of every kind, including custom rules.
@@ -537,6 +543,15 @@ impl<A: Agent> Builder<A> {
         self
     }
 
+    /// Records the run in a new directory below `root`, which is named after the agent and the time.
+    /// [`RunResult::trace`](super::RunResult::trace) is its path. [`record`](Self::record) lets
+    /// you name the run.
+    #[must_use]
+    pub fn record_in(mut self, root: impl Into<PathBuf>) -> Self {
+        self.record_in = Some(root.into());
+        self
+    }
+
     /// Sets the parent run, so that board links the two. [`SubAgent`](super::SubAgent) does
     /// this.
     #[must_use]
@@ -562,7 +577,8 @@ impl<A: Agent> Builder<A> {
     /// Builds the engine.
     ///
     /// # Errors
-    /// Fails if two tools, critics or rules have the same name, or if a rule can't be used.
+    /// Fails if two tools, critics or rules have the same name, if a rule or limit can't be used, or
+    /// if the directory for the run can't be created.
     pub fn build(mut self) -> Result<Engine<A>> {
         let mut names = BTreeSet::new();
         for critic in &self.parts.critics {
@@ -599,16 +615,30 @@ impl<A: Agent> Builder<A> {
         } else {
             rules.build()
         };
-        let rules = rules.map_err(|wrong: SpecError| {
-            Error::new(Kind::Usage, "invalid stop rule")
-                .because(wrong)
-                .hint("write a rule like max_steps=8, or as JSON; the `stop` module documents all rules")
-        })?;
+        let rules = match self.wrong_rule {
+            None => rules,
+            Some(wrong) => Err(wrong),
+        }?;
+        if let (None, Some(root)) = (&self.parts.writer, &self.record_in) {
+            let now = jiff::Zoned::now();
+            self.parts.writer = Some(RunWriter::create_dated(root, self.agent.name(), &now)?);
+        }
         Ok(Engine {
             agent: self.agent,
             tools: self.tools,
             rules,
             parts: self.parts,
         })
+    }
+}
+
+/// Makes `?` work with a rule that is parsed, in a function that returns [`crate::Result`].
+impl From<SpecError> for Error {
+    fn from(wrong: SpecError) -> Self {
+        Error::new(Kind::Usage, "invalid stop rule")
+            .because(wrong)
+            .hint(
+                "write a rule like max_steps=8, or as JSON; the `stop` module documents all rules",
+            )
     }
 }

@@ -318,32 +318,10 @@ fn check_outside_workspace(runs: &Path, file: &AgentFile) -> Result<()> {
 
 /// Creates a directory for the run, named after the agent and the time.
 fn create(root: &Path, agent: &str, look: &Look) -> Result<RunWriter> {
-    let plain = |letter: char| {
-        if letter.is_ascii_alphanumeric() || "-_.".contains(letter) {
-            letter
-        } else {
-            '-'
-        }
-    };
-    let agent: String = agent
-        .trim_start_matches('.')
-        .chars()
-        .take(60)
-        .map(plain)
-        .collect();
     let now = Timestamp::from_microsecond(look.now)
         .unwrap_or_default()
         .to_zoned(look.zone.clone());
-    let name = format!(
-        "{}-{}",
-        if agent.is_empty() { "run" } else { &agent },
-        now.strftime("%Y%m%d-%H%M%S")
-    );
-    // Several runs of one agent may begin in the same second.
-    RunWriter::create_first(
-        root,
-        std::iter::once(name.clone()).chain((2..100).map(|n| format!("{name}-{n}"))),
-    )
+    RunWriter::create_dated(root, agent, &now)
 }
 
 /// Returns the agent's task.

@@ -241,3 +241,40 @@ async fn data_without_a_default_needs_an_initial_state() {
         "{detail}"
     );
 }
+
+#[tokio::test]
+async fn a_rule_may_be_text_and_a_wrong_one_fails_the_build() {
+    let play = || engine([echo("1"), echo("1"), echo("1")]);
+    let result = play().stop("stop_on_tool=echo").build().unwrap();
+    let result = result.run("?").await;
+    assert_eq!(result.verdict.code.as_str(), "stop_on_tool");
+    let wrong = play().stop("max_steps=many").stop("no_such_rule=1").build();
+    let wrong = format!("{:#}", wrong.unwrap_err());
+    assert!(wrong.starts_with("invalid stop rule: "), "{wrong}");
+    assert!(wrong.contains("many"), "the first one is named: {wrong}");
+}
+
+#[tokio::test]
+async fn runs_of_one_agent_get_directories_of_their_own() {
+    let root = tempfile::tempdir().unwrap();
+    let run = async || {
+        let play = engine([Decision::final_answer("42")]).record_in(root.path().join("runs"));
+        play.build().unwrap().run("?").await.trace.unwrap()
+    };
+    let (one, two) = (run().await, run().await);
+    assert_ne!(one, two);
+    for dir in [one, two] {
+        assert!(dir.join("manifest.json").exists(), "{}", dir.display());
+        let name = dir.file_name().unwrap().to_str().unwrap();
+        assert!(name.starts_with("play-"), "{name}");
+    }
+    let file = root.path().join("file");
+    std::fs::write(&file, "").unwrap();
+    let refused = engine([]).record_in(&file).build().unwrap_err();
+    assert!(
+        refused
+            .to_string()
+            .starts_with("can't create the run directory"),
+        "{refused}"
+    );
+}
