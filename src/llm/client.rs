@@ -170,8 +170,13 @@ impl Client {
                 is_refusal: is_unreached(&lost),
                 ..Failure::transient(lost)
             })?;
-            if !response.status.is_success() {
-                return Err(refused(response).await);
+            let status = response.status;
+            if !status.is_success() {
+                let mut failure = refused(response).await;
+                if status == StatusCode::UNAUTHORIZED && !self.endpoint.key.is_some() {
+                    failure.message.push_str(" (no API key was sent)");
+                }
+                return Err(failure);
             }
             match response.is_stream() {
                 true => self.streamed(response, &mut answer, on_text).await,
