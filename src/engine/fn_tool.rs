@@ -46,8 +46,10 @@ use super::value::to_value_lossy;
 /// # }
 /// ```
 ///
-/// An error becomes a failed call with the error's text, and `?` works with any error. A closure
-/// that uses values from outside moves clones of them into an `async` block:
+/// An error becomes a failed call with the error's text, and `?` works with any error.
+///
+/// An `async` closure can't use values from outside, because its futures would borrow them. Move
+/// clones into an `async` block, or use a blocking closure, which can keep them:
 ///
 /// ```
 /// # use std::sync::Arc;
@@ -57,6 +59,9 @@ use super::value::to_value_lossy;
 ///     let shelf = Arc::clone(&shelf);
 ///     async move { Ok(shelf.len()) }
 /// })
+/// # }
+/// # fn blocking(shelf: Vec<String>) -> FnTool {
+/// FnTool::blocking("count", "Counts the books.", move |()| Ok(shelf.len()))
 /// # }
 /// ```
 ///
