@@ -173,7 +173,8 @@ impl<A: Agent> Builder<A> {
     }
 
     /// Adds a tool made from an `async` function or closure. Shorthand for
-    /// [`tool`](Self::tool) with [`FnTool::new`].
+    /// [`tool`](Self::tool) with [`FnTool::new`]. [`FnTool`] also takes functions that block, and its
+    /// documentation shows a closure that uses values from outside.
     ///
     /// ```
     /// # use trace_board::engine::{Agent, Builder};

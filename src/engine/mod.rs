@@ -7,6 +7,21 @@
 //! [`ChatModel`]. [`llm::Client`](crate::llm::Client) is one, and [`ModelAgent`] is an agent that
 //! needs nothing else.
 //!
+//! | to | use |
+//! |---|---|
+//! | let a model follow instructions | [`ModelAgent`] |
+//! | keep a state, or decide in code | [`Agent`], [`State`], [`Decision`] |
+//! | add a tool | [`Builder::tool_fn`], [`FnTool`], [`Tool`], [`SubAgent`] |
+//! | judge answers | [`Builder::critic_fn`], [`Critic`], [`Opinion`] |
+//! | refuse calls, change them or ask a person | [`Builder::guard_fn`], [`Guard`], [`Person`] |
+//! | observe the run | [`Builder::hook_fn`], [`Hook`], [`Moment`] |
+//! | stop it | [`Builder::stop`], [`Builder::rules`], the limits below |
+//! | give it a world to act in | [`Env`] |
+//! | connect another model | [`ChatModel`], and [`parse`] for models that write calls as text |
+//! | test without a model or a clock | [`Scripted`], [`Stepping`] |
+//! | resume a run | [`Earlier`], [`Engine::go_on`] |
+//! | run many tasks | [`run_all`] |
+//!
 //! # One step
 //!
 //! | phase | what happens | on failure |
@@ -73,7 +88,7 @@ mod judge;
 mod log;
 mod model_agent;
 mod off_limits;
-mod parse;
+pub mod parse;
 mod process;
 mod recorder;
 mod recovery;
@@ -115,9 +130,6 @@ pub use history::{HistoryPolicy, Keep};
 pub use hook::{Hook, Moment};
 pub use model_agent::{LastCalls, ModelAgent};
 pub use off_limits::OffLimits;
-pub use parse::{
-    Diagnostics, Extraction, JsonText, Parsed, Parser, ReAct, Severity, Trouble, XmlText, native,
-};
 pub use process::Process;
 pub use recovery::{Failure, Recovery, RecoverySteps};
 pub use result::{
@@ -125,7 +137,7 @@ pub use result::{
     TaskResult,
 };
 pub use state::{State, StateDiff, StateError};
-pub use sub_agent::{Delegated, Delegation, SubAgent, run_all};
+pub use sub_agent::{SubAgent, run_all};
 pub use task::{EnvSpec, Resource, ResourceKind, Task, TaskBudget, TaskIssue};
 pub use tool::{Shared, Tool, ToolCx, ToolError, ToolLimits};
-pub use toolbox::{MAX_RESULT_BYTES, Status, ToolResult, Toolbox};
+pub use toolbox::{Status, ToolResult};

@@ -1,6 +1,6 @@
 //! Defines tools: named functions with typed arguments, whose failures don't end the run.
 //!
-//! A [`Toolbox`] holds the tools of an agent. It checks arguments, applies timeouts and retries,
+//! A `Toolbox` holds the tools of an agent. It checks arguments, applies timeouts and retries,
 //! and turns every failure, including a panic, into a result for the agent.
 
 use std::any::Any;

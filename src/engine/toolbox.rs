@@ -23,7 +23,7 @@ use crate::model::RUN_CANCELLED;
 
 /// Maximum size of a result, in bytes. A larger one loses its middle, with a note, and is kept as
 /// text. QitOS 0.6 truncates at 50,000 characters.
-pub const MAX_RESULT_BYTES: usize = 256 << 10;
+pub(super) const MAX_RESULT_BYTES: usize = 256 << 10;
 
 /// Minimum number of bytes kept of a result, even if a step has less room.
 const MIN_RESULT_BYTES: usize = 1 << 10;
@@ -32,7 +32,7 @@ const MAX_ERROR_BYTES: usize = 16 << 10;
 
 /// The tools of a run, by name.
 #[derive(Default)]
-pub struct Toolbox(BTreeMap<String, Box<dyn DynTool>>);
+pub(super) struct Toolbox(BTreeMap<String, Box<dyn DynTool>>);
 
 impl fmt::Debug for Toolbox {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -58,7 +58,7 @@ impl Toolbox {
     }
 
     /// Returns the tools as described to a model, sorted by name.
-    pub fn specs(&self) -> Vec<ToolSpec> {
+    pub(super) fn specs(&self) -> Vec<ToolSpec> {
         self.0.values().map(|tool| tool.spec()).collect()
     }
 

@@ -8,7 +8,8 @@ use super::critics::{CommandCritic, Common, JudgeCritic, RegexCritic};
 use super::endpoint::{Endpoint, Timeouts};
 use super::retry::Retry;
 use super::secret::{Scrubbed, Secret};
-use crate::engine::{Builder, Engine, JsonText, ModelAgent, ReAct, Tool, XmlText};
+use crate::engine::parse::{JsonText, ReAct, XmlText};
+use crate::engine::{Builder, Engine, ModelAgent, Tool};
 use crate::error::Result;
 use crate::tools::{
     ListDir, ReadFile, ReplaceLines, RunCommand, Search, Workspace, WriteFile, passed_on,

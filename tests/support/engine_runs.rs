@@ -9,10 +9,11 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
+use trace_board::engine::parse::ReAct;
 use trace_board::engine::{
     Action, Agent, AgentError, Builder, Cancel, Critic, CriticCx, CriticError, Decision, Done,
-    Engine, HighestScore, Opinion, Process, ReAct, Reply, Resource, ResourceKind, Scripted, State,
-    StepCx, Stepping, Task, Tool, ToolCx, ToolError,
+    Engine, HighestScore, Opinion, Process, Reply, Resource, ResourceKind, Scripted, State, StepCx,
+    Stepping, Task, Tool, ToolCx, ToolError,
 };
 use trace_board::stop::Origin;
 use trace_board::trace::RunWriter;

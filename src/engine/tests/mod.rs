@@ -22,6 +22,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::parse::*;
 use super::*;
 use crate::stop::StopVerdict;
 use crate::trace::RunWriter;
