@@ -52,6 +52,14 @@ pub struct GuardCx<'a, D> {
     pub state: &'a State<D>,
 }
 
+impl<D> Clone for GuardCx<'_, D> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<D> Copy for GuardCx<'_, D> {}
+
 /// A guard's decision.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]

@@ -27,7 +27,8 @@ mod secret;
 mod surrogate;
 mod wire;
 
-#[cfg(all(test, feature = "board"))]
+#[cfg(test)]
+#[cfg(feature = "board")]
 mod tests;
 
 #[cfg(feature = "board")]
