@@ -99,7 +99,10 @@ async fn what_the_judge_refuses_is_written_again() {
         (used.input, used.output),
         (60 + 110 + 160 + 40 + 40 + 44, 9 + 12 + 17 + 11 + 8 + 4)
     );
-    assert_eq!(why(runs.path(), "judge_and_retry")["stop_reason"], "final");
+    let why = why(runs.path(), "judge_and_retry");
+    assert_eq!(why["stop_reason"], "final");
+    // The judge's tokens are part of its step's, so nothing contradicts them.
+    assert_eq!(why["contradictions"], json!([]), "{why}");
 }
 
 #[tokio::test]
