@@ -2,16 +2,16 @@
 //! result.
 //!
 //! Run `cargo run --example coding_agent`, then `board serve runs`. The model here is a list of
-//! scripted replies, so the example needs no service. You can replace it with anything that
-//! implements [`ChatModel`](trace_board::engine::ChatModel), such as `trace_board::llm::Client`.
+//! scripted replies, so the example needs no service. A real one is
+//! [`Client::from_env()?`](trace_board::llm::Client).
 
 use std::error::Error;
 use std::path::Path;
 
 use serde_json::json;
 use trace_board::engine::{
-    Agent, AgentError, Critic, CriticCx, CriticError, Done, Engine, Opinion, Prompt, Reply,
-    RunResult, Scripted, State, StepCx, Task, ToolCall,
+    Agent, AgentError, CriticCx, CriticError, Done, Engine, Opinion, Prompt, Reply, RunResult,
+    Scripted, State, StepCx, ToolCall,
 };
 use trace_board::tools::{ReadFile, ReplaceLines, RunCommand, Workspace};
 use trace_board::trace::RunWriter;
@@ -34,21 +34,12 @@ impl Agent for Coder {
         "coder"
     }
 
-    fn init_state(&mut self, task: &Task) -> Result<State<Repair>, AgentError> {
-        Ok(State::new(&*task.objective, Repair::default()))
-    }
-
     // Without `decide`, the model decides. It gets this prompt, the results of its calls, and any
     // instructions from critics.
     fn prepare(&mut self, state: &State<Repair>, cx: &StepCx<'_>) -> Result<Prompt, AgentError> {
-        let system = Some(
-            "You fix bugs. Change as little as possible, and run the test before you answer."
-                .to_owned(),
-        );
-        Ok(Prompt {
-            system,
-            user: (cx.step == 0).then(|| state.task.clone()),
-        })
+        Ok(Prompt::new(state, cx).system(
+            "You fix bugs. Change as little as possible, and run the test before you answer.",
+        ))
     }
 
     fn reduce(&mut self, state: &mut State<Repair>, step: &Done<'_>) -> Result<(), AgentError> {
@@ -68,23 +59,15 @@ impl Agent for Coder {
 }
 
 /// Scores by the last test result. Rejects an answer if the test doesn't pass.
-struct TestPasses;
-
-impl Critic<Repair> for TestPasses {
-    fn name(&self) -> &str {
-        "test"
-    }
-
-    async fn judge(&self, step: CriticCx<'_, Repair>) -> Result<Opinion, CriticError> {
-        let passes = step.state.data.exit_code == Some(0);
-        Ok(match (passes, &step.decision.final_answer) {
-            (true, _) => Opinion::proceed("the test passes").score(1.0),
-            (false, None) => Opinion::proceed("the test has not passed yet").score(0.0),
-            (false, Some(_)) => Opinion::retry("answered without a passing test")
-                .score(0.0)
-                .instruction("Run the test first."),
-        })
-    }
+fn test_passes(step: CriticCx<'_, Repair>) -> Result<Opinion, CriticError> {
+    let passes = step.state.data.exit_code == Some(0);
+    Ok(match (passes, step.answer()) {
+        (true, _) => Opinion::proceed("the test passes").score(1.0),
+        (false, None) => Opinion::proceed("the test has not passed yet").score(0.0),
+        (false, Some(_)) => Opinion::retry("answered without a passing test")
+            .score(0.0)
+            .instruction("Run the test first."),
+    })
 }
 
 /// Runs the agent and records its trace below `runs`.
@@ -115,7 +98,7 @@ pub async fn run(runs: &Path) -> Result<RunResult<Repair>, Box<dyn Error>> {
         .tool(ReadFile::new(workspace.clone(), 16 << 10))
         .tool(ReplaceLines::new(workspace.clone()))
         .tool(RunCommand::new(workspace))
-        .critic(TestPasses)
+        .critic_fn("test", test_passes)
         .max_steps(10)
         .record(RunWriter::create(runs, "coding_agent")?)
         .build()?;

@@ -9,8 +9,7 @@ use std::path::Path;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use trace_board::engine::{
-    Action, Agent, AgentError, Critic, CriticCx, CriticError, Decision, Done, Engine, Opinion,
-    RunResult, State, StepCx, Task, Tool, ToolCx, ToolError,
+    Action, Agent, AgentError, Decision, Done, Engine, Opinion, RunResult, State, StepCx, ToolError,
 };
 use trace_board::stop::{Check, CriterionError, Op, Reading, StopCriterion, StopCx};
 use trace_board::trace::RunWriter;
@@ -27,31 +26,19 @@ pub struct Purse {
 /// The items for sale, with their prices.
 const SHELF: [(&str, u64); 4] = [("bread", 3), ("cheese", 6), ("olives", 4), ("wine", 9)];
 
+/// The shopper's coins at the start.
+const MONEY: u64 = 20;
+
 #[derive(Deserialize, JsonSchema)]
 struct Item {
     name: String,
 }
 
-struct Buy;
-
-impl Tool for Buy {
-    type Args = Item;
-    type Output = u64;
-
-    fn name(&self) -> &str {
-        "buy"
-    }
-
-    fn description(&self) -> &str {
-        "Buys one item from the shelf and returns its price."
-    }
-
-    async fn call(&self, item: Item, _: ToolCx<'_>) -> Result<u64, ToolError> {
-        let found = SHELF.iter().find(|(name, _)| *name == item.name);
-        found
-            .map(|(_, price)| *price)
-            .ok_or_else(|| ToolError::new(format!("there is no {:?} on the shelf", item.name)))
-    }
+async fn buy(item: Item) -> Result<u64, ToolError> {
+    let found = SHELF.iter().find(|(name, _)| *name == item.name);
+    found
+        .map(|(_, price)| *price)
+        .ok_or_else(|| ToolError::new(format!("there is no {:?} on the shelf", item.name)))
 }
 
 struct Shopper;
@@ -61,10 +48,6 @@ impl Agent for Shopper {
 
     fn name(&self) -> &str {
         "shopper"
-    }
-
-    fn init_state(&mut self, task: &Task) -> Result<State<Purse>, AgentError> {
-        Ok(State::new(&*task.objective, Purse::default()))
     }
 
     // This agent makes its own decisions and needs no model.
@@ -95,9 +78,8 @@ impl Agent for Shopper {
     }
 }
 
-/// Stops the run once less than `reserve` of `money` is left.
+/// Stops the run once less than `reserve` of the money is left.
 struct Reserve {
-    money: u64,
     reserve: u64,
 }
 
@@ -107,49 +89,34 @@ impl StopCriterion<State<Purse>> for Reserve {
     }
 
     fn check(&self, cx: &StopCx<'_, State<Purse>>) -> Result<Check, CriterionError> {
-        let left = self.money.saturating_sub(cx.state.data.spent);
+        let left = MONEY.saturating_sub(cx.state.data.spent);
         let reading = Reading::compare(left, Op::Below, self.reserve, "coins");
         if left >= self.reserve {
             return Ok(Check::Pass(reading));
         }
         let sentence = format!(
-            "{left} of {} coins left, below the reserve of {}",
-            self.money, self.reserve
+            "{left} of {MONEY} coins left, below the reserve of {}",
+            self.reserve
         );
         Ok(Check::stop("reserve", reading.detail(sentence)))
-    }
-}
-
-/// Scores by the share of money left.
-struct Thrift {
-    money: u64,
-}
-
-impl Critic<Purse> for Thrift {
-    fn name(&self) -> &str {
-        "thrift"
-    }
-
-    async fn judge(&self, step: CriticCx<'_, Purse>) -> Result<Opinion, CriticError> {
-        let left = self.money.saturating_sub(step.state.data.spent);
-        Ok(
-            Opinion::proceed(format!("{left} of {} coins left", self.money))
-                .score(left as f64 / self.money as f64),
-        )
     }
 }
 
 /// Runs the agent and records its trace below `runs`.
 pub async fn run(runs: &Path) -> Result<RunResult<Purse>, Box<dyn Error>> {
     let engine = Engine::builder(Shopper)
-        .tool(Buy)
-        .critic(Thrift { money: 20 })
-        .rules(|rules| {
-            rules.policy_with(Reserve {
-                money: 20,
-                reserve: 8,
-            })
+        .tool_fn(
+            "buy",
+            "Buys one item from the shelf and returns its price.",
+            buy,
+        )
+        // Scores by the share of money left.
+        .critic_fn("thrift", |step| {
+            let left = MONEY.saturating_sub(step.state.data.spent);
+            let opinion = Opinion::proceed(format!("{left} of {MONEY} coins left"));
+            Ok(opinion.score(left as f64 / MONEY as f64))
         })
+        .rules(|rules| rules.policy_with(Reserve { reserve: 8 }))
         .max_steps(10)
         .record(RunWriter::create(runs, "custom_rule")?)
         .build()?;

@@ -105,10 +105,6 @@ impl Agent for Operator {
         "operator"
     }
 
-    fn init_state(&mut self, task: &Task) -> Result<State<()>, AgentError> {
-        Ok(State::new(&*task.objective, ()))
-    }
-
     async fn decide(
         &mut self,
         _: &State<()>,

@@ -11,8 +11,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use trace_board::engine::{
-    Action, Agent, AgentError, Builder, Decision, Done, Earlier, Engine, Guard, GuardCx, Hook,
-    Moment, Pass, RunResult, State, StepCx, Task, Tool, ToolCx, ToolError,
+    Action, Agent, AgentError, Builder, Decision, Done, Earlier, Engine, GuardCx, Hook, Moment,
+    Pass, RunResult, State, StepCx,
 };
 use trace_board::trace::RunWriter;
 
@@ -32,25 +32,6 @@ struct Item {
     name: String,
 }
 
-struct Buy;
-
-impl Tool for Buy {
-    type Args = Item;
-    type Output = String;
-
-    fn name(&self) -> &str {
-        "buy"
-    }
-
-    fn description(&self) -> &str {
-        "Buys one item."
-    }
-
-    async fn call(&self, item: Item, _: ToolCx<'_>) -> Result<String, ToolError> {
-        Ok(item.name)
-    }
-}
-
 struct Shopper;
 
 impl Agent for Shopper {
@@ -58,10 +39,6 @@ impl Agent for Shopper {
 
     fn name(&self) -> &str {
         "shopper"
-    }
-
-    fn init_state(&mut self, task: &Task) -> Result<State<Basket>, AgentError> {
-        Ok(State::new(&*task.objective, Basket::default()))
     }
 
     async fn decide(
@@ -88,21 +65,13 @@ impl Agent for Shopper {
 }
 
 /// Refuses calls that buy wine.
-struct NoWine;
-
-impl Guard<Basket> for NoWine {
-    fn name(&self) -> &str {
-        "no wine"
-    }
-
-    async fn judge(&self, call: GuardCx<'_, Basket>) -> Result<Pass, String> {
-        let is_wine = call.args.get("name").is_some_and(|name| name == "wine");
-        Ok(if is_wine {
-            Pass::Deny("the shopper is too young".to_owned())
-        } else {
-            Pass::Allow
-        })
-    }
+fn no_wine(call: GuardCx<'_, Basket>) -> Result<Pass, String> {
+    let is_wine = call.args.get("name").is_some_and(|name| name == "wine");
+    Ok(if is_wine {
+        Pass::Deny("the shopper is too young".to_owned())
+    } else {
+        Pass::Allow
+    })
 }
 
 /// Records each call that is executed, and how each part ends.
@@ -129,8 +98,8 @@ impl<D> Hook<D> for Notes {
 
 fn shopper(notes: &Arc<Mutex<Vec<String>>>) -> Builder<Shopper> {
     Engine::builder(Shopper)
-        .tool(Buy)
-        .guard(NoWine)
+        .tool_fn("buy", "Buys one item.", async |item: Item| Ok(item.name))
+        .guard_fn("no wine", no_wine)
         .hook(Notes(notes.clone()))
 }
 

@@ -8,48 +8,26 @@ use std::error::Error;
 use std::path::Path;
 
 use trace_board::engine::{
-    Agent, AgentError, ChatModel, Critic, CriticCx, CriticError, Engine, Message, Opinion, Prompt,
-    Reply, Request, RunResult, Scripted, State, StepCx, Task,
+    ChatModel, Critic, CriticCx, CriticError, Engine, LastCalls, Message, ModelAgent, Opinion,
+    Reply, Request, RunResult, Scripted,
 };
 use trace_board::trace::RunWriter;
 
 /// The lowest score that is accepted.
 const ENOUGH: f64 = 0.7;
 
-struct Writer;
-
-impl Agent for Writer {
-    type Data = ();
-
-    fn name(&self) -> &str {
-        "writer"
-    }
-
-    fn init_state(&mut self, task: &Task) -> Result<State<()>, AgentError> {
-        Ok(State::new(&*task.objective, ()))
-    }
-
-    fn prepare(&mut self, state: &State<()>, cx: &StepCx<'_>) -> Result<Prompt, AgentError> {
-        // The engine adds the judge's instructions to the prompt.
-        Ok(Prompt {
-            system: None,
-            user: (cx.step == 0).then(|| state.task.clone()),
-        })
-    }
-}
-
 /// A critic that calls a model.
 struct Judge<M> {
     model: M,
 }
 
-impl<M: ChatModel> Critic<()> for Judge<M> {
+impl<D: Sync, M: ChatModel> Critic<D> for Judge<M> {
     fn name(&self) -> &str {
         "judge"
     }
 
-    async fn judge(&self, step: CriticCx<'_, ()>) -> Result<Opinion, CriticError> {
-        let Some(answer) = &step.decision.final_answer else {
+    async fn judge(&self, step: CriticCx<'_, D>) -> Result<Opinion, CriticError> {
+        let Some(answer) = step.answer() else {
             return Ok(Opinion::proceed("no answer yet"));
         };
         let question = format!(
@@ -73,7 +51,7 @@ impl<M: ChatModel> Critic<()> for Judge<M> {
 }
 
 /// Runs the agent and records its trace below `runs`.
-pub async fn run(runs: &Path) -> Result<RunResult<()>, Box<dyn Error>> {
+pub async fn run(runs: &Path) -> Result<RunResult<LastCalls>, Box<dyn Error>> {
     let writer = Scripted::new([
         Reply::text("The cache is invalidated on mutation.").usage(60, 9),
         Reply::text("When you change a file, the board reads it again.").usage(110, 12),
@@ -87,7 +65,7 @@ pub async fn run(runs: &Path) -> Result<RunResult<()>, Box<dyn Error>> {
         Reply::text("0.6 Does it read the whole file again?").usage(40, 8),
         Reply::text("0.9 nothing").usage(44, 4),
     ]);
-    let engine = Engine::builder(Writer)
+    let engine = Engine::builder(ModelAgent::new("writer", ""))
         .model(writer)
         .critic(Judge { model: judge })
         .max_steps(5)

@@ -6,31 +6,54 @@
 //!
 //! # Run an agent
 //!
-//! You need an agent, tools, and rules that decide when to stop. The run leaves a trace and a
-//! verdict. This is a complete program. `docs/agents.md` lists its dependencies:
+//! An agent needs a model and tools. The run leaves a trace and a verdict. This is a complete
+//! program. `docs/agents.md` lists its dependencies:
+//!
+//! ```no_run,standalone_crate
+//! use trace_board::engine::{Engine, ModelAgent};
+//! use trace_board::llm::Client;
+//!
+//! #[derive(serde::Deserialize, schemars::JsonSchema)]
+//! struct Sum {
+//!     numbers: Vec<i64>,
+//! }
+//!
+//! #[tokio::main]
+//! async fn main() -> trace_board::Result<()> {
+//!     let engine = Engine::builder(ModelAgent::new("clerk", "You do sums."))
+//!         .model(Client::from_env()?)
+//!         .tool_fn("add", "Adds numbers.", async |sum: Sum| {
+//!             Ok(sum.numbers.iter().sum::<i64>())
+//!         })
+//!         .record_in("runs")
+//!         .build()?;
+//!     let result = engine.run("What is 19 + 23?").await;
+//!     println!("{}", result.require_answer()?);
+//!     Ok(())
+//! }
+//! ```
+//!
+//! The model and the key come from the environment variables `OPENAI_MODEL` and `OPENAI_API_KEY`.
+//! `OPENAI_BASE_URL` names another server than OpenAI's; see
+//! [`Endpoint::from_env`](llm::Endpoint::from_env). `board serve runs` shows the run. An error
+//! returned from `main` is printed with its causes and hints; see [`Error`].
+//!
+//! Critics, guards, hooks and limits are methods of the [`Builder`](engine::Builder). An agent that
+//! keeps a state, or that decides without a model, implements [`Agent`](engine::Agent):
 //!
 //! ```standalone_crate
-//! use schemars::JsonSchema;
-//! use serde::Deserialize;
-//! use trace_board::engine::{Action, Agent, AgentError, Decision, Engine, State, StepCx, Task, Tool, ToolCx, ToolError};
+//! use trace_board::engine::{Action, Agent, AgentError, Decision, Engine, State, StepCx};
 //! use trace_board::trace::RunWriter;
 //!
-//! #[derive(Deserialize, JsonSchema)]
-//! struct Sum { numbers: Vec<i64> }
-//! struct Add;
-//! impl Tool for Add {
-//!     type Args = Sum;
-//!     type Output = i64;
-//!     fn name(&self) -> &str { "add" }
-//!     fn description(&self) -> &str { "Adds numbers." }
-//!     async fn call(&self, args: Sum, _: ToolCx<'_>) -> Result<i64, ToolError> { Ok(args.numbers.iter().sum()) }
+//! #[derive(serde::Deserialize, schemars::JsonSchema)]
+//! struct Sum {
+//!     numbers: Vec<i64>,
 //! }
 //!
 //! struct Clerk;
 //! impl Agent for Clerk {
 //!     type Data = ();
 //!     fn name(&self) -> &str { "clerk" }
-//!     fn init_state(&mut self, task: &Task) -> Result<State<()>, AgentError> { Ok(State::new(&*task.objective, ())) }
 //!     async fn decide(&mut self, _: &State<()>, cx: &StepCx<'_>) -> Result<Option<Decision>, AgentError> {
 //!         Ok(Some(match cx.last.first() {
 //!             None => Decision::act([Action::new("add").arg("numbers", vec![19, 23])]).because("two numbers are given"),
@@ -39,12 +62,17 @@
 //!     }
 //! }
 //!
-//! #[tokio::main(flavor = "current_thread")]
+//! #[tokio::main]
 //! async fn main() -> trace_board::Result<()> {
 //! #   let scratch = tempfile::tempdir().expect("a directory");
 //! #   std::env::set_current_dir(&scratch).expect("it is there");
-//!     let writer = RunWriter::create("runs", "first")?; // runs/first; `board serve runs` shows it
-//!     let engine = Engine::builder(Clerk).tool(Add).max_steps(5).record(writer).build()?;
+//!     let engine = Engine::builder(Clerk)
+//!         .tool_fn("add", "Adds numbers.", async |sum: Sum| {
+//!             Ok(sum.numbers.iter().sum::<i64>())
+//!         })
+//!         .max_steps(5)
+//!         .record(RunWriter::create("runs", "first")?) // the name must be new
+//!         .build()?;
 //!     let result = engine.run("What is 19 + 23?").await;
 //!     println!("{}: {}", result.verdict.code, result.require_answer()?);
 //! #   assert_eq!((result.verdict.code.as_str(), result.verdict.step, result.answer()), ("final", Some(1), Some("42")));
@@ -53,11 +81,9 @@
 //! }
 //! ```
 //!
-//! Each name can be used only once: a second run fails because `runs/first` already contains a
-//! trace. An error returned from `main` is printed with its causes and hints; see [`Error`].
-//!
 //! The single-file programs in `examples` go further:
 //!
+//! - `first_agent`: the program above, for a real model
 //! - `coding_agent`: a model with tools, and a critic that rejects its answer
 //! - `judge_and_retry`: a model that scores another model
 //! - `custom_rule`: a custom stop rule and a custom critic
@@ -89,8 +115,9 @@
 //!
 //! `board`, which is on by default, contains the whole program and the built-in JSON Schema
 //! validator of `structured_output`. `cloud` adds object stores, and `parquet` adds Parquet tables.
-//! Without features, the crate runs agents, writes traces and reads those of every supported tool
-//! except databases, but can't explain or show them.
+//! Without features, the crate runs agents, calls their models, writes traces and reads those of
+//! every supported tool except databases, but can't explain or show them. It then depends on 92
+//! crates instead of 225.
 //!
 //! # Modules
 //!
@@ -101,9 +128,9 @@
 //! | [`trace`] | reads and writes trace files | |
 //! | [`model`] | the types of a trace | |
 //! | [`error`] | errors with causes and hints | |
+//! | [`llm`] | calls models; with `board`, also runs agents that a file describes | |
 //! | `recorded` | reads a recorded run and explains why it ended | `board` |
 //! | `tools` | tools for agents: files and commands | `board` |
-//! | `llm` | calls models, and runs agents that a file describes | `board` |
 //!
 //! Everything else belongs to the program, and may change in any release.
 
@@ -117,7 +144,6 @@
 
 pub mod engine;
 pub mod error;
-#[cfg(feature = "board")]
 pub mod llm;
 pub mod model;
 #[cfg(feature = "board")]
@@ -159,7 +185,6 @@ pub(crate) mod lines;
 pub(crate) mod page;
 #[cfg(feature = "board")]
 pub(crate) mod text_index;
-#[cfg(feature = "board")]
 pub(crate) mod wire;
 
 #[cfg(test)]

@@ -1,9 +1,8 @@
 //! Checks parsers of model text: they return a decision or an error with a reason, and neither
 //! outgrows the text.
 
-use trace_board::engine::{
-    Decision, JsonText, Parsed, Parser, ReAct, Severity, ToolCall, XmlText, native,
-};
+use trace_board::engine::parse::{JsonText, Parsed, Parser, ReAct, Severity, XmlText, native};
+use trace_board::engine::{Decision, ToolCall};
 
 /// Parses a text with each grammar, and as the arguments of a native call.
 pub fn model_text(data: &[u8]) {

@@ -4,7 +4,7 @@
 //! guard that denies the call or ends the run decides. If a guard fails, the call is denied, so
 //! that a broken guard admits no call. Each guard's decision is recorded as an event.
 //!
-//! Waiting for a person counts as run time and ends with it. A time budget and the hard timeout
+//! Waiting for a person counts as run time and ends with it. The run's time limit and twice that time
 //! drop the question. If a rule such as `timeout` or `max_runtime` is about to end the run, no
 //! answer counts as a denial. The event, the step's facts and the verdict record the time spent
 //! waiting.

@@ -15,24 +15,33 @@ use super::state::State;
 use super::task::Task;
 use super::toolbox::ToolResult;
 
-/// An agent. Only its state is required. By default, the engine's model makes every decision and
-/// the state doesn't change.
+/// An agent. Only its name and the type of its state are required. By default, the engine's model
+/// makes every decision and the state doesn't change. A [`ModelAgent`](super::ModelAgent) needs no
+/// implementation at all.
 pub trait Agent: Send {
     /// The agent's own part of the state; `()` for none.
     ///
     /// It is serialized to JSON and read back when a failed step is undone or a critic sets a
     /// field. Fields that serde skips are lost then.
-    type Data: Serialize + DeserializeOwned + Send + Sync + 'static;
+    type Data: AgentData;
 
     /// Returns the agent's name, for the trace.
     fn name(&self) -> &str;
 
     /// Returns the state before the first step. It may be the state of an earlier run, whose stop
-    /// reason and answer are then removed.
+    /// reason and answer are then removed. By default, the data is that of [`AgentData::initial`].
     ///
     /// # Errors
     /// If the task can't be started, the run ends before its first step.
-    fn init_state(&mut self, task: &Task) -> Result<State<Self::Data>, AgentError>;
+    fn init_state(&mut self, task: &Task) -> Result<State<Self::Data>, AgentError> {
+        let data = Self::Data::initial().ok_or_else(|| {
+            AgentError::fatal(format!(
+                "{} has no default, so the agent must implement init_state",
+                std::any::type_name::<Self::Data>()
+            ))
+        })?;
+        Ok(State::new(&*task.objective, data))
+    }
 
     /// Called instead of [`Agent::init_state`] when a run is resumed, with its earlier state.
     /// Rebuild here what the agent keeps outside its state.
@@ -44,10 +53,8 @@ pub trait Agent: Send {
         Ok(())
     }
 
-    /// Returns the prompt for the model. Called only if [`Agent::decide`] returns `None`.
-    ///
-    /// By default, returns the task's objective the first time, and the environment's observation.
-    /// The engine adds tool results, and feedback from critics, refused answers and failed steps.
+    /// Returns the prompt for the model. Called only if [`Agent::decide`] returns `None`. By default,
+    /// returns [`Prompt::new`].
     ///
     /// # Errors
     /// The step fails.
@@ -56,14 +63,7 @@ pub trait Agent: Send {
         state: &State<Self::Data>,
         cx: &StepCx<'_>,
     ) -> Result<Prompt, AgentError> {
-        let task = (!cx.prompted).then(|| state.task.clone());
-        let seen = (!cx.observation.is_null())
-            .then(|| format!("The environment shows: {}", cx.observation));
-        let user: Vec<_> = task.into_iter().chain(seen).collect();
-        Ok(Prompt {
-            system: None,
-            user: Some(user.join("\n\n")).filter(|user| !user.is_empty()),
-        })
+        Ok(Prompt::new(state, cx))
     }
 
     /// Makes the decision, or returns `None` to let the model decide. Returns `None` by default. If
@@ -93,6 +93,46 @@ pub trait Agent: Send {
     }
 }
 
+/// The data of an agent's state. Every type with a default that serde can write and read is one.
+///
+/// A type without a default needs an empty implementation, and its agent an
+/// [`Agent::init_state`]:
+///
+/// ```
+/// use serde::{Deserialize, Serialize};
+/// use trace_board::engine::{Agent, AgentData, AgentError, State, Task};
+///
+/// #[derive(Serialize, Deserialize)]
+/// struct Search { since: std::time::SystemTime }
+/// impl AgentData for Search {}
+///
+/// struct Searcher;
+/// impl Agent for Searcher {
+///     type Data = Search;
+///     fn name(&self) -> &str { "searcher" }
+///     fn init_state(&mut self, task: &Task) -> Result<State<Search>, AgentError> {
+///         Ok(State::new(&*task.objective, Search { since: std::time::SystemTime::now() }))
+///     }
+/// }
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` can't be the data of an agent",
+    note = "derive `Default`, `serde::Serialize` and `serde::Deserialize` for it",
+    note = "without a default, write `impl AgentData for {Self} {{}}` and `Agent::init_state`"
+)]
+pub trait AgentData: Serialize + DeserializeOwned + Send + Sync + 'static {
+    /// Returns the data before the first step: the type's default, if it has one.
+    fn initial() -> Option<Self> {
+        None
+    }
+}
+
+impl<T: Default + Serialize + DeserializeOwned + Send + Sync + 'static> AgentData for T {
+    fn initial() -> Option<Self> {
+        Some(T::default())
+    }
+}
+
 /// The context of an agent's decision.
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
@@ -117,7 +157,8 @@ pub struct StepCx<'a> {
     pub workspace: Option<&'a Path>,
 }
 
-/// The prompt of a step.
+/// The prompt of a step. The engine adds tool results, and feedback from critics, refused answers
+/// and failed steps.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Prompt {
     /// The system prompt, at the start of every request. The engine appends instructions on how to
@@ -125,6 +166,28 @@ pub struct Prompt {
     pub system: Option<String>,
     /// The new user message.
     pub user: Option<String>,
+}
+
+impl Prompt {
+    /// Returns the default prompt: the task until the model has replied once, and the environment's
+    /// observation.
+    pub fn new<D>(state: &State<D>, cx: &StepCx<'_>) -> Self {
+        let task = (!cx.prompted).then(|| state.task.clone());
+        let seen = (!cx.observation.is_null())
+            .then(|| format!("The environment shows: {}", cx.observation));
+        let user: Vec<_> = task.into_iter().chain(seen).collect();
+        Self {
+            system: None,
+            user: Some(user.join("\n\n")).filter(|user| !user.is_empty()),
+        }
+    }
+
+    /// Sets the system prompt.
+    #[must_use]
+    pub fn system(mut self, system: impl Into<String>) -> Self {
+        self.system = Some(system.into());
+        self
+    }
 }
 
 /// The result of a step, for updating the state.

@@ -2,30 +2,38 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
+use std::future::Future;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use super::agent::Agent;
 use super::cancel::Cancel;
 use super::chat::{ChatModel, DynModel};
 use super::clock::Clock;
-use super::critic::{Critic, DynCritic};
+use super::critic::{Critic, CriticCx, CriticError, DynCritic, FnCritic, Opinion};
 use super::decision::{First, Selector};
 use super::env::{DynEnv, Env};
-use super::guard::{DynGuard, DynPerson, Guard, Person};
+use super::fn_tool::FnTool;
+use super::guard::{DynGuard, DynPerson, FnGuard, Guard, GuardCx, Pass, Person};
 use super::history::{HistoryPolicy, Keep};
-use super::hook::Hook;
+use super::hook::{FnHook, Hook, Moment};
 use super::parse::Parser;
 use super::process::Process;
 use super::recovery::{Recovery, RecoverySteps};
 use super::state::State;
-use super::tool::Tool;
+use super::tool::{Tool, ToolError};
 use super::toolbox::Toolbox;
 use crate::error::{Error, Kind, Result};
 use crate::model::price::Prices;
-use crate::stop::{Budget, Origin, Pause, SpecError, Stats, StopSet, StopSetBuilder, StopSpec};
+use crate::stop::{
+    Budget, Limit, MaxCost, Origin, Pause, RuleEntry, SpecError, Stats, StopSet, StopSetBuilder,
+    StopSpec,
+};
 use crate::trace::RunWriter;
 
 /// The default step budget, as in QitOS.
@@ -66,6 +74,17 @@ pub(super) struct Parts<D> {
     pub(super) on_text: Box<dyn Fn(&str) + Send + Sync>,
 }
 
+impl<D> Parts<D> {
+    /// Limits how long an answer may be judged after the run's time is over.
+    pub(super) fn limit_judging(&mut self, budget: Budget) {
+        let is_real = self.clock.as_ref().is_none_or(|clock| clock.is_real());
+        let twice = |limit: Limit| Duration::from_millis(limit.limit.saturating_mul(2));
+        self.hard_timeout = self
+            .hard_timeout
+            .or(budget.time_ms.filter(|_| is_real).map(twice));
+    }
+}
+
 /// Hashes a state for the stagnation rule.
 pub(super) type Signature<D> = Box<dyn Fn(&State<D>) -> u64 + Send + Sync>;
 
@@ -85,9 +104,13 @@ impl<A: Agent> Engine<A> {
             tools: Toolbox::default(),
             rules: StopSet::builder(),
             budget: Budget::default(),
+            limits_from: Origin::Engine,
+            max_cost: None,
             wrong: Vec::new(),
             no_step_limit: false,
             fail_closed: false,
+            record_in: None,
+            wrong_rule: None,
             parts: Parts {
                 critics: Vec::new(),
                 env: None,
@@ -124,8 +147,13 @@ pub struct Builder<A: Agent> {
     tools: Toolbox,
     rules: StopSetBuilder<State<A::Data>>,
     budget: Budget,
+    limits_from: Origin,
+    max_cost: Option<f64>,
     no_step_limit: bool,
     fail_closed: bool,
+    record_in: Option<PathBuf>,
+    /// The first rule that can't be parsed.
+    wrong_rule: Option<SpecError>,
     wrong: Vec<String>,
     parts: Parts<A::Data>,
 }
@@ -147,11 +175,63 @@ impl<A: Agent> Builder<A> {
         self
     }
 
+    /// Adds a tool made from an `async` function or closure. Shorthand for
+    /// [`tool`](Self::tool) with [`FnTool::new`]. [`FnTool`] also takes functions that block, and its
+    /// documentation shows a closure that uses values from outside.
+    ///
+    /// ```
+    /// # use trace_board::engine::{Agent, Builder};
+    /// #[derive(serde::Deserialize, schemars::JsonSchema)]
+    /// struct Sum {
+    ///     numbers: Vec<i64>,
+    /// }
+    ///
+    /// # fn with_tool<A: Agent>(builder: Builder<A>) -> Builder<A> {
+    /// builder.tool_fn("add", "Adds numbers.", async |sum: Sum| Ok(sum.numbers.iter().sum::<i64>()))
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn tool_fn<Args, Output, Done>(
+        self,
+        name: impl Into<String>,
+        description: impl Into<String>,
+        function: impl Fn(Args) -> Done + Send + Sync + 'static,
+    ) -> Self
+    where
+        Args: DeserializeOwned + JsonSchema + Send,
+        Output: Serialize + Send,
+        Done: Future<Output = Result<Output, ToolError>> + Send + 'static,
+    {
+        self.tool(FnTool::new(name, description, function))
+    }
+
     /// Adds a critic. Critics are called in order.
     #[must_use]
     pub fn critic(mut self, critic: impl Critic<A::Data> + 'static) -> Self {
         self.parts.critics.push(Box::new(critic));
         self
+    }
+
+    /// Adds a critic made from a closure:
+    ///
+    /// ```
+    /// # use trace_board::engine::{Agent, Builder};
+    /// use trace_board::engine::Opinion;
+    /// # fn with_critic<A: Agent>(builder: Builder<A>) -> Builder<A> {
+    /// builder.critic_fn("numbers", |step| Ok(match step.answer() {
+    ///     Some(answer) if !answer.contains(char::is_numeric) => Opinion::retry("Give a number."),
+    ///     _ => Opinion::proceed(""),
+    /// }))
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn critic_fn(
+        self,
+        name: impl Into<String>,
+        judge: impl Fn(CriticCx<'_, A::Data>) -> Result<Opinion, CriticError> + Send + Sync + 'static,
+    ) -> Self {
+        let name = name.into();
+        self.critic(FnCritic { name, judge })
     }
 
     /// Adds a guard. Guards are called in order before each tool call.
@@ -161,8 +241,30 @@ impl<A: Agent> Builder<A> {
         self
     }
 
+    /// Adds a guard made from a closure:
+    ///
+    /// ```
+    /// # use trace_board::engine::{Agent, Builder};
+    /// use trace_board::engine::Pass;
+    /// # fn with_guard<A: Agent>(builder: Builder<A>) -> Builder<A> {
+    /// builder.guard_fn("careful", |call| Ok(match call.tool {
+    ///     "delete" => Pass::Deny("nothing may be deleted".to_owned()),
+    ///     _ => Pass::Allow,
+    /// }))
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn guard_fn(
+        self,
+        name: impl Into<String>,
+        judge: impl Fn(GuardCx<'_, A::Data>) -> Result<Pass, String> + Send + Sync + 'static,
+    ) -> Self {
+        let name = name.into();
+        self.guard(FnGuard { name, judge })
+    }
+
     /// Sets the person to ask if a guard requires approval. Without a person, the call is denied.
-    /// Waiting counts as run time. If a budget, a rule or the hard timeout limits that time and
+    /// Waiting counts as run time. If a limit or a rule ends that time and
     /// no one answers before it ends, the call is denied.
     #[must_use]
     pub fn person(mut self, person: impl Person + 'static) -> Self {
@@ -182,6 +284,30 @@ impl<A: Agent> Builder<A> {
     pub fn hook(mut self, hook: impl Hook<A::Data> + 'static) -> Self {
         self.parts.hooks.push(Box::new(hook));
         self
+    }
+
+    /// Adds a hook made from a closure:
+    ///
+    /// ```
+    /// # use trace_board::engine::{Agent, Builder};
+    /// use trace_board::engine::Moment;
+    /// # fn with_hook<A: Agent>(builder: Builder<A>) -> Builder<A> {
+    /// builder.hook_fn("prints", |moment| {
+    ///     if let Moment::Call { step, action } = moment {
+    ///         println!("step {step} calls {}", action.name);
+    ///     }
+    ///     Ok(())
+    /// })
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn hook_fn(
+        self,
+        name: impl Into<String>,
+        on: impl FnMut(&Moment<'_, A::Data>) -> Result<(), String> + Send + 'static,
+    ) -> Self {
+        let name = name.into();
+        self.hook(FnHook { name, on })
     }
 
     /// Sets the model, which decides if the agent doesn't. Without a model, an agent whose
@@ -222,28 +348,36 @@ impl<A: Agent> Builder<A> {
         self
     }
 
-    /// Adds a stop rule. A rule that accepts answers goes to the completion list, any other to the
-    /// policies. A rule is a struct of [`stop`](crate::stop), or is parsed from its short form or
-    /// JSON. For custom rules, see [`Builder::rules`].
+    /// Adds a stop rule: one of the structs in [`stop`](crate::stop), or a rule in its short form.
+    /// Rules that accept answers go to the completion list, all others to the policies. For custom
+    /// rules, see [`Builder::rules`].
     ///
     /// ```
     /// # use trace_board::engine::{Agent, Builder};
-    /// use trace_board::stop::{MaxCost, StopSpec};
-    /// # fn limited<A: Agent>(builder: Builder<A>) -> Result<Builder<A>, Box<dyn std::error::Error>> {
-    /// let builder = builder.stop(MaxCost { usd: 1.0 }).stop("loop_detection=3".parse::<StopSpec>()?);
-    /// # Ok(builder)
+    /// use trace_board::stop::Keyword;
+    /// # fn ruled<A: Agent>(builder: Builder<A>) -> Builder<A> {
+    /// builder.stop("loop_detection=3").stop(Keyword { keyword: "DONE".to_owned() })
     /// # }
     /// ```
+    ///
+    /// To limit steps, time, tokens or the cost, use [`max_steps`](Self::max_steps),
+    /// [`max_runtime`](Self::max_runtime), [`max_tokens`](Self::max_tokens) and
+    /// [`max_cost`](Self::max_cost). The rules that count the same (`max_steps`, `max_rounds`,
+    /// `max_runtime`, `timeout`, `token_budget`, `max_cost`) are for agent files, for what-if, and for
+    /// lists of rules from other engines.
     #[must_use]
-    pub fn stop(self, rule: impl Into<StopSpec>) -> Self {
-        let spec = rule.into();
-        self.rules(|rules| {
-            if spec.is_completion() {
-                rules.accept(spec)
-            } else {
-                rules.policy(spec)
+    pub fn stop<R>(mut self, rule: R) -> Self
+    where
+        R: TryInto<StopSpec>,
+        SpecError: From<R::Error>,
+    {
+        match rule.try_into() {
+            Ok(rule) => self.rules = self.rules.rule(rule),
+            Err(wrong) => {
+                self.wrong_rule.get_or_insert(wrong.into());
             }
-        })
+        }
+        self
     }
 
     /// Adds stop rules of every kind, including custom rules.
@@ -256,40 +390,74 @@ impl<A: Agent> Builder<A> {
         self
     }
 
-    /// Sets limits. A limit set here replaces an earlier one, and a task's limits override both.
-    /// Without a step limit, the limit is ten steps. The verdict names the [`Origin`] of a limit.
+    /// Limits the steps. Without this, the limit is [`DEFAULT_STEPS`]; see
+    /// [`no_step_limit`](Self::no_step_limit). With 0, no step runs.
     ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use trace_board::engine::{Agent, Builder};
-    /// use trace_board::stop::{Budget, Origin};
-    /// # fn limited<A: Agent>(builder: Builder<A>) -> Builder<A> {
-    /// let limits = Budget::default().time(Duration::from_secs(60), Origin::Cli).tokens(50_000, Origin::Cli);
-    /// builder.budget(limits)
-    /// # }
-    /// ```
+    /// A second call of this method and the other three replaces the first. A task's own limits
+    /// override them; see [`Task::max_steps`](super::Task::max_steps). A resumed run counts all of
+    /// its parts.
     #[must_use]
-    pub fn budget(mut self, budget: Budget) -> Self {
-        self.budget = self.budget.overridden_by(budget);
+    pub fn max_steps(mut self, steps: u64) -> Self {
+        self.budget = self.budget.steps(steps, self.limits_from);
         self
     }
 
-    /// Limits the steps. Shorthand for [`Builder::budget`].
+    /// Limits the time of the run. When it is over, decisions and tool calls are interrupted. An
+    /// answer that was given before is still judged by the critics and the rules, for at most the
+    /// same time again. Waiting for a person counts as run time.
+    ///
+    /// With a [`Clock`] that doesn't follow real time, the limit is only checked before each step.
     #[must_use]
-    pub fn max_steps(self, steps: u64) -> Self {
-        self.budget(Budget::default().steps(steps, Origin::Engine))
+    pub fn max_runtime(mut self, limit: Duration) -> Self {
+        self.budget = self.budget.time(limit, self.limits_from);
+        self
     }
 
-    /// Limits the time. Shorthand for [`Builder::budget`].
+    /// Limits the input and output tokens of all model calls, including those of critics that
+    /// report them. Checked before each step, so the last step may exceed the limit. Tokens that a
+    /// model doesn't report are estimated.
+    ///
+    /// The tokens of a [`SubAgent`](super::SubAgent) don't count, because they belong to its own
+    /// run. Limit them where its builder is made.
     #[must_use]
-    pub fn max_runtime(self, limit: Duration) -> Self {
-        self.budget(Budget::default().time(limit, Origin::Engine))
+    pub fn max_tokens(mut self, tokens: u64) -> Self {
+        self.budget = self.budget.tokens(tokens, self.limits_from);
+        self
     }
 
-    /// Limits the input and output tokens. Shorthand for [`Builder::budget`].
+    /// Limits the cost in US dollars, which must be more than 0. Checked after each step, as the
+    /// rule `max_cost`. It counts what [`max_tokens`](Self::max_tokens) counts.
+    ///
+    /// A cost that isn't reported is estimated from [`prices`](Self::prices). **If a reply has
+    /// neither a cost nor a price, its cost is unknown and doesn't count toward the limit.**
+    ///
+    /// ```
+    /// # use trace_board::engine::{Agent, Builder};
+    /// use trace_board::model::price::Prices;
+    /// # fn limited<A: Agent>(builder: Builder<A>) -> Builder<A> {
+    /// builder.max_cost(0.5).prices(Prices::default().with_list())
+    /// # }
+    /// ```
     #[must_use]
-    pub fn max_tokens(self, tokens: u64) -> Self {
-        self.budget(Budget::default().tokens(tokens, Origin::Engine))
+    pub fn max_cost(mut self, usd: f64) -> Self {
+        self.max_cost = Some(usd);
+        self
+    }
+
+    /// Sets who set the limits, for the verdict. A program that takes them from its command line
+    /// uses [`Origin::Cli`]. The default is [`Origin::Engine`].
+    #[must_use]
+    pub fn limits_from(mut self, origin: Origin) -> Self {
+        self.limits_from = origin;
+        let Budget {
+            steps,
+            time_ms,
+            tokens,
+        } = &mut self.budget;
+        for limit in [steps, time_ms, tokens].into_iter().flatten() {
+            limit.from = origin;
+        }
+        self
     }
 
     /// Removes the default step limit.
@@ -340,13 +508,9 @@ impl<A: Agent> Builder<A> {
     }
 
     /// Ends the run after this time and drops all work in progress, including the judging of an
-    /// answer. Off by default.
-    ///
-    /// The budget's time limit also interrupts decisions, actions and critics, but lets critics judge
-    /// an answer that was already given. Time rules are only checked at gates. Waiting for a person
-    /// ends when any of these limits is reached.
+    /// answer. By default, twice the time limit.
     #[must_use]
-    pub fn hard_timeout(mut self, limit: Duration) -> Self {
+    pub(crate) fn hard_timeout(mut self, limit: Duration) -> Self {
         self.parts.hard_timeout = Some(limit);
         self
     }
@@ -383,6 +547,15 @@ impl<A: Agent> Builder<A> {
         self
     }
 
+    /// Records the run in a new directory below `root`, which is named after the agent and the time.
+    /// [`RunResult::trace`](super::RunResult::trace) is its path. [`record`](Self::record) lets
+    /// you name the run.
+    #[must_use]
+    pub fn record_in(mut self, root: impl Into<PathBuf>) -> Self {
+        self.record_in = Some(root.into());
+        self
+    }
+
     /// Sets the parent run, so that board links the two. [`SubAgent`](super::SubAgent) does
     /// this.
     #[must_use]
@@ -416,7 +589,8 @@ impl<A: Agent> Builder<A> {
     /// Builds the engine.
     ///
     /// # Errors
-    /// Fails if two tools, critics or rules have the same name, or if a rule can't be used.
+    /// Fails if two tools, critics or rules have the same name, if a rule or limit can't be used, or
+    /// if the directory for the run can't be created.
     pub fn build(mut self) -> Result<Engine<A>> {
         let mut names = BTreeSet::new();
         for critic in &self.parts.critics {
@@ -432,6 +606,17 @@ impl<A: Agent> Builder<A> {
                 Error::new(Kind::Usage, format!("the engine cannot be built: {wrong}")).hint(hint),
             );
         }
+        if let Some(usd) = self.max_cost {
+            if usd.is_nan() || usd <= 0.0 {
+                let message = format!("max_cost must be more than 0 dollars, not {usd}");
+                return Err(Error::new(Kind::Usage, message).hint("omit it to allow any cost"));
+            }
+            let rule = RuleEntry {
+                from: self.limits_from,
+                ..StopSpec::from(MaxCost { usd }).into()
+            };
+            self.rules = self.rules.policy(rule);
+        }
         let mut budget = self.budget;
         if budget.steps.is_none() && !self.no_step_limit {
             budget = budget.steps(DEFAULT_STEPS, Origin::Default);
@@ -442,16 +627,30 @@ impl<A: Agent> Builder<A> {
         } else {
             rules.build()
         };
-        let rules = rules.map_err(|wrong: SpecError| {
-            Error::new(Kind::Usage, "invalid stop rule")
-                .because(wrong)
-                .hint("write a rule like max_steps=8, or as JSON; the `stop` module documents all rules")
-        })?;
+        let rules = match self.wrong_rule {
+            None => rules,
+            Some(wrong) => Err(wrong),
+        }?;
+        if let (None, Some(root)) = (&self.parts.writer, &self.record_in) {
+            let now = jiff::Zoned::now();
+            self.parts.writer = Some(RunWriter::create_dated(root, self.agent.name(), &now)?);
+        }
         Ok(Engine {
             agent: self.agent,
             tools: self.tools,
             rules,
             parts: self.parts,
         })
+    }
+}
+
+/// Makes `?` work with a rule that is parsed, in a function that returns [`crate::Result`].
+impl From<SpecError> for Error {
+    fn from(wrong: SpecError) -> Self {
+        Error::new(Kind::Usage, "invalid stop rule")
+            .because(wrong)
+            .hint(
+                "write a rule like max_steps=8, or as JSON; the `stop` module documents all rules",
+            )
     }
 }

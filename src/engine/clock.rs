@@ -1,5 +1,5 @@
 //! Provides the time of a run. All recorded times, waits between retries and seeds come from here,
-//! so a run with a [`Stepping`] clock is reproducible. The timeouts of tools and the hard timeout
+//! so a run with a [`Stepping`] clock is reproducible. The timeouts of tools and the end of judging
 //! use the machine's clock.
 
 use std::future::Future;

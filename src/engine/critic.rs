@@ -12,7 +12,8 @@ use super::state::State;
 use super::toolbox::ToolResult;
 use crate::stop::{CriticWish, Usage};
 
-/// Judges the steps of agents whose state has data of type `D`.
+/// Judges the steps of agents whose state has data of type `D`. A critic that doesn't wait for
+/// anything can be a closure; see [`Builder::critic_fn`](super::Builder::critic_fn).
 ///
 /// ```
 /// use trace_board::engine::{Critic, CriticCx, CriticError, Opinion};
@@ -22,7 +23,7 @@ use crate::stop::{CriticWish, Usage};
 /// impl<D: Sync> Critic<D> for Numbers {
 ///     fn name(&self) -> &str { "numbers" }
 ///     async fn judge(&self, step: CriticCx<'_, D>) -> Result<Opinion, CriticError> {
-///         Ok(match &step.decision.final_answer {
+///         Ok(match step.answer() {
 ///             Some(answer) if !answer.contains(char::is_numeric) => Opinion::retry("no number").instruction("Give a number."),
 ///             _ => Opinion::proceed("").score(1.0),
 ///         })
@@ -38,6 +39,26 @@ pub trait Critic<D>: Send + Sync {
         &self,
         step: CriticCx<'_, D>,
     ) -> impl Future<Output = Result<Opinion, CriticError>> + Send;
+}
+
+/// A critic made from a closure.
+pub(super) struct FnCritic<F> {
+    pub(super) name: String,
+    pub(super) judge: F,
+}
+
+impl<D, F> Critic<D> for FnCritic<F>
+where
+    D: Sync,
+    F: Fn(CriticCx<'_, D>) -> Result<Opinion, CriticError> + Send + Sync,
+{
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    async fn judge(&self, step: CriticCx<'_, D>) -> Result<Opinion, CriticError> {
+        (self.judge)(step)
+    }
 }
 
 /// [`Critic`] in a form that can be boxed.
@@ -79,6 +100,11 @@ impl<D> Clone for CriticCx<'_, D> {
 impl<D> Copy for CriticCx<'_, D> {}
 
 impl<'a, D> CriticCx<'a, D> {
+    /// Returns the answer, if the step gives one.
+    pub fn answer(&self) -> Option<&'a str> {
+        self.decision.final_answer.as_deref()
+    }
+
     /// Returns the same step with another state.
     #[must_use]
     pub fn with<E>(self, state: &'a State<E>) -> CriticCx<'a, E> {

@@ -10,7 +10,8 @@ use serde_json::{Map, Value};
 use super::erased::Boxed;
 use super::state::State;
 
-/// Decides whether a tool call is executed. `D` is the data type of the agent's state.
+/// Decides whether a tool call is executed. `D` is the data type of the agent's state. A guard that
+/// doesn't wait for anything can be a closure; see [`Builder::guard_fn`](super::Builder::guard_fn).
 ///
 /// ```
 /// use trace_board::engine::{Guard, GuardCx, Pass};
@@ -50,6 +51,14 @@ pub struct GuardCx<'a, D> {
     /// The state before the step.
     pub state: &'a State<D>,
 }
+
+impl<D> Clone for GuardCx<'_, D> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<D> Copy for GuardCx<'_, D> {}
 
 /// A guard's decision.
 #[derive(Debug, Clone, PartialEq)]
@@ -99,6 +108,26 @@ pub enum Consent {
     Yes,
     /// Denies the call for this reason.
     No(String),
+}
+
+/// A guard made from a closure.
+pub(super) struct FnGuard<F> {
+    pub(super) name: String,
+    pub(super) judge: F,
+}
+
+impl<D, F> Guard<D> for FnGuard<F>
+where
+    D: Sync,
+    F: Fn(GuardCx<'_, D>) -> Result<Pass, String> + Send + Sync,
+{
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    async fn judge(&self, call: GuardCx<'_, D>) -> Result<Pass, String> {
+        (self.judge)(call)
+    }
 }
 
 /// [`Guard`] in a form that can be boxed.

@@ -9,7 +9,8 @@ use super::toolbox::ToolResult;
 use crate::stop::StopVerdict;
 
 /// Observes a run. Hooks are called in the order in which they were added. An error or a panic ends
-/// the run with the code `hook_failed`.
+/// the run with the code `hook_failed`. A hook can be a closure; see
+/// [`Builder::hook_fn`](super::Builder::hook_fn).
 ///
 /// ```
 /// use trace_board::engine::{Hook, Moment};
@@ -36,6 +37,25 @@ pub trait Hook<D>: Send {
     /// # Errors
     /// An error ends the run.
     fn on(&mut self, moment: &Moment<'_, D>) -> Result<(), String>;
+}
+
+/// A hook made from a closure.
+pub(super) struct FnHook<F> {
+    pub(super) name: String,
+    pub(super) on: F,
+}
+
+impl<D, F> Hook<D> for FnHook<F>
+where
+    F: FnMut(&Moment<'_, D>) -> Result<(), String> + Send,
+{
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn on(&mut self, moment: &Moment<'_, D>) -> Result<(), String> {
+        (self.on)(moment)
+    }
 }
 
 /// A moment of a run.

@@ -4,7 +4,23 @@
 //! [`Engine::builder`] begins with an [`Agent`]. Tools, critics, guards and stop rules are added to
 //! the [`Builder`]. [`Engine::run`] runs a task, and [`Engine::go_on`] resumes a recorded run or
 //! runs a branch of it. The engine uses no network: clients of models implement
-//! [`ChatModel`].
+//! [`ChatModel`]. [`llm::Client`](crate::llm::Client) is one, and [`ModelAgent`] is an agent that
+//! needs nothing else.
+//!
+//! | to | use |
+//! |---|---|
+//! | let a model follow instructions | [`ModelAgent`] |
+//! | keep a state, or decide in code | [`Agent`], [`State`], [`Decision`] |
+//! | add a tool | [`Builder::tool_fn`], [`FnTool`], [`Tool`], [`SubAgent`] |
+//! | judge answers | [`Builder::critic_fn`], [`Critic`], [`Opinion`] |
+//! | refuse calls, change them or ask a person | [`Builder::guard_fn`], [`Guard`], [`Person`] |
+//! | observe the run | [`Builder::hook_fn`], [`Hook`], [`Moment`] |
+//! | stop it | [`Builder::stop`], [`Builder::rules`], the limits below |
+//! | give it a world to act in | [`Env`] |
+//! | connect another model | [`ChatModel`], and [`parse`] for models that write calls as text |
+//! | test without a model or a clock | [`Scripted`], [`Stepping`] |
+//! | resume a run | [`Earlier`], [`Engine::go_on`] |
+//! | run many tasks | [`run_all`] |
 //!
 //! # One step
 //!
@@ -23,6 +39,24 @@
 //! The agent gets the errors, so the recovery policy isn't asked. Unless the process is killed,
 //! every run ends with a verdict in a final manifest, even after a panic in user code or if its
 //! future is dropped.
+//!
+//! # Limits
+//!
+//! | what | limit | without it |
+//! |---|---|---|
+//! | steps | [`Builder::max_steps`] | ten; [`Builder::no_step_limit`] removes that |
+//! | time | [`Builder::max_runtime`] | none |
+//! | input and output tokens | [`Builder::max_tokens`] | none |
+//! | cost | [`Builder::max_cost`] | none |
+//! | the first three, for one task | [`Task::max_steps`], [`Task::max_runtime`], [`Task::max_tokens`]; they override the engine's | the engine's |
+//! | one tool call | [`ToolLimits::timeout`] | one minute |
+//! | one reply of a model | [`Endpoint::timeouts`](crate::llm::Endpoint::timeouts) and [`retry`](crate::llm::Endpoint::retry), within the run's remaining time | ten minutes an attempt |
+//!
+//! Limits count all parts of a resumed run. A critic's tokens count as the run's. A [`SubAgent`]
+//! has its own run, so its tokens and their cost count toward its own limits only. The rules
+//! `max_steps`, `max_rounds`, `max_runtime`, `timeout`, `token_budget` and `max_cost` count the same
+//! at other points of a step. They are for agent files, for what-if, and for lists of rules from
+//! other engines.
 //!
 //! [`sources`] maps the names of three other engines (QitOS, awaken and potato_agent) to this
 //! module's.
@@ -46,13 +80,15 @@ mod earlier;
 mod env;
 mod erased;
 mod fault;
+mod fn_tool;
 mod guard;
 mod history;
 mod hook;
 mod judge;
 mod log;
+mod model_agent;
 mod off_limits;
-mod parse;
+pub mod parse;
 mod process;
 mod recorder;
 mod recovery;
@@ -75,7 +111,7 @@ mod tests;
 #[doc = include_str!("SOURCES.md")]
 pub mod sources {}
 
-pub use agent::{Agent, AgentError, Done, Prompt, StepCx};
+pub use agent::{Agent, AgentData, AgentError, Done, Prompt, StepCx};
 pub use builder::{Builder, DEFAULT_STEPS, Engine};
 pub use cancel::Cancel;
 pub use chat::{
@@ -88,13 +124,12 @@ pub use critic::{Critic, CriticCx, CriticError, Opinion};
 pub use decision::{Action, Candidate, Choice, Decision, First, HighestScore, Mode, Selector};
 pub use earlier::{Earlier, Unfinished};
 pub use env::{Env, EnvError, EnvStep};
+pub use fn_tool::FnTool;
 pub use guard::{Consent, Guard, GuardCx, Pass, Person, Question};
 pub use history::{HistoryPolicy, Keep};
 pub use hook::{Hook, Moment};
+pub use model_agent::{LastCalls, ModelAgent};
 pub use off_limits::OffLimits;
-pub use parse::{
-    Diagnostics, Extraction, JsonText, Parsed, Parser, ReAct, Severity, Trouble, XmlText, native,
-};
 pub use process::Process;
 pub use recovery::{Failure, Recovery, RecoverySteps};
 pub use result::{
@@ -102,7 +137,7 @@ pub use result::{
     StepRecord, TaskResult,
 };
 pub use state::{State, StateDiff, StateError};
-pub use sub_agent::{Delegated, Delegation, SubAgent, run_all};
+pub use sub_agent::{SubAgent, run_all};
 pub use task::{EnvSpec, Resource, ResourceKind, Task, TaskBudget, TaskIssue};
 pub use tool::{Shared, Tool, ToolCx, ToolError, ToolLimits};
-pub use toolbox::{MAX_RESULT_BYTES, Status, ToolResult, Toolbox};
+pub use toolbox::{Status, ToolResult};

@@ -86,6 +86,7 @@ impl<A: Agent> Engine<A> {
             mut parts,
         } = self;
         rules.limit(task.limits());
+        parts.limit_judging(rules.budget());
         if let Some(limit) = parts.hard_timeout {
             parts.cancel.at_most(limit);
         }

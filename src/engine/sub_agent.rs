@@ -19,7 +19,8 @@ use crate::trace::RunWriter;
 
 /// A tool that delegates a task to another agent. The child run is recorded next to the parent run
 /// and names it as its parent. The tool's result names the child run. The child run is dropped with
-/// the call. Its tokens count in its own run.
+/// the call. Its tokens and their cost count in its own run and toward its own limits, not toward
+/// those of the parent run. Its time is part of the call, so it counts toward both.
 ///
 /// The child run's name is `PARENT.TOOL-STEP-NUMBER`, such as `first.scout-0-2`: the parent run,
 /// the tool's name, the step with the call, and a number that increases with each call of this
@@ -29,7 +30,7 @@ use crate::trace::RunWriter;
 /// ```
 /// # use trace_board::engine::{Agent, Builder, Engine, SubAgent};
 /// # fn with_scout<A: Agent, S: Agent + 'static>(builder: Builder<A>, scout: fn() -> S) -> Builder<A> {
-/// let make = move || Engine::builder(scout()).max_steps(5);
+/// let make = move || Engine::builder(scout()).max_steps(5).max_tokens(20_000);
 /// builder.tool(SubAgent::new("scout", "Looks for a file and says where it is.", make))
 /// # }
 /// ```

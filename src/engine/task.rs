@@ -1,6 +1,7 @@
 //! Defines tasks, with their files, limits and requirements, and the checks before the first step.
 
 use std::path::{Component, Path};
+use std::time::Duration;
 
 use fluent_uri::Iri;
 use serde::{Deserialize, Serialize};
@@ -203,17 +204,17 @@ impl Task {
         self
     }
 
-    /// Limits the steps.
+    /// Limits the steps of this task. Overrides the engine's limit, as do the two methods below.
     #[must_use]
     pub fn max_steps(mut self, steps: u64) -> Self {
         self.budget.max_steps = Some(steps);
         self
     }
 
-    /// Limits the run time, in seconds.
+    /// Limits the run time.
     #[must_use]
-    pub fn max_runtime(mut self, seconds: f64) -> Self {
-        self.budget.max_runtime_seconds = Some(seconds);
+    pub fn max_runtime(mut self, limit: Duration) -> Self {
+        self.budget.max_runtime_seconds = Some(limit.as_secs_f64());
         self
     }
 

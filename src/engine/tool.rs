@@ -1,6 +1,6 @@
 //! Defines tools: named functions with typed arguments, whose failures don't end the run.
 //!
-//! A [`Toolbox`] holds the tools of an agent. It checks arguments, applies timeouts and retries,
+//! A `Toolbox` holds the tools of an agent. It checks arguments, applies timeouts and retries,
 //! and turns every failure, including a panic, into a result for the agent.
 
 use std::any::Any;
@@ -13,13 +13,14 @@ use std::time::Duration;
 use schemars::{JsonSchema, SchemaGenerator, generate::SchemaSettings};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::cancel::Cancel;
 use super::off_limits::OffLimits;
 use super::state::Snapshot;
 
-/// A tool that an agent can call.
+/// A tool that an agent can call. Most tools need no implementation: a [`FnTool`](super::FnTool) is
+/// made from a function.
 ///
 /// ```
 /// use schemars::JsonSchema;
@@ -234,9 +235,22 @@ impl<E: std::error::Error> From<E> for ToolError {
     }
 }
 
+/// Reads a call's arguments.
+pub(super) fn args_of<T: DeserializeOwned>(args: Map<String, Value>) -> Result<T, ToolError> {
+    // A tool without arguments may use `()` as their type, which is null in JSON.
+    let read = match args.is_empty() {
+        true => T::deserialize(Value::Object(args))
+            .or_else(|wrong| T::deserialize(Value::Null).map_err(|_| wrong)),
+        false => T::deserialize(Value::Object(args)),
+    };
+    read.map_err(|wrong| {
+        ToolError::new(format!("wrong arguments: {wrong}")).category("invalid_arguments")
+    })
+}
+
 /// Returns the JSON Schema of a type with all references inlined, because many models don't follow
 /// references.
-fn schema_of<T: JsonSchema>() -> Value {
+pub(super) fn schema_of<T: JsonSchema>() -> Value {
     let settings = SchemaSettings::draft2020_12().with(|settings| {
         settings.inline_subschemas = true;
         settings.meta_schema = None;

@@ -9,7 +9,7 @@ use std::pin::{Pin, pin};
 use std::task::Poll;
 use std::time::Duration;
 
-use serde::{Deserialize as _, Serialize};
+use serde::Serialize;
 use serde_json::{Map, Value};
 use tokio::time::Instant;
 
@@ -18,13 +18,13 @@ use super::chat::ToolSpec;
 use super::clock::Clock;
 use super::decision::Action;
 use super::erased::Boxed;
-use super::tool::{Tool, ToolCx, ToolError, ToolLimits};
+use super::tool::{Tool, ToolCx, ToolError, ToolLimits, args_of};
 use super::value::to_value_lossy;
 use crate::model::RUN_CANCELLED;
 
 /// Maximum size of a result, in bytes. A larger one loses its middle, with a note, and is kept as
 /// text. QitOS 0.6 truncates at 50,000 characters.
-pub const MAX_RESULT_BYTES: usize = 256 << 10;
+pub(super) const MAX_RESULT_BYTES: usize = 256 << 10;
 
 /// Minimum number of bytes kept of a result, even if a step has less room.
 const MIN_RESULT_BYTES: usize = 1 << 10;
@@ -33,7 +33,7 @@ const MAX_ERROR_BYTES: usize = 16 << 10;
 
 /// The tools of a run, by name.
 #[derive(Default)]
-pub struct Toolbox(BTreeMap<String, Box<dyn DynTool>>);
+pub(super) struct Toolbox(BTreeMap<String, Box<dyn DynTool>>);
 
 impl fmt::Debug for Toolbox {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -59,7 +59,7 @@ impl Toolbox {
     }
 
     /// Returns the tools as described to a model, sorted by name.
-    pub fn specs(&self) -> Vec<ToolSpec> {
+    pub(super) fn specs(&self) -> Vec<ToolSpec> {
         self.0.values().map(|tool| tool.spec()).collect()
     }
 
@@ -474,15 +474,7 @@ impl<T: Tool> DynTool for T {
         cx: ToolCx<'a>,
     ) -> Boxed<'a, Result<Value, ToolError>> {
         Box::pin(async move {
-            // A tool without arguments may use `()` as their type, which is null in JSON.
-            let args = match args.is_empty() {
-                true => T::Args::deserialize(Value::Object(args))
-                    .or_else(|wrong| T::Args::deserialize(Value::Null).map_err(|_| wrong)),
-                false => T::Args::deserialize(Value::Object(args)),
-            };
-            let args = args.map_err(|wrong| {
-                ToolError::new(format!("wrong arguments: {wrong}")).category("invalid_arguments")
-            })?;
+            let args = args_of(args)?;
             Tool::call(self, args, cx)
                 .await
                 .map(|output| to_value_lossy(&output))

@@ -2,15 +2,15 @@
 
 use std::ffi::OsString;
 
-use super::agent::FileAgent;
-use super::client::{Client, Endpoint, Timeouts};
-use super::config::{AgentFile, CriticPart, Protocol, Seconds, ToolName};
+use super::client::Client;
+use super::config::{AgentFile, CriticPart, Protocol, ToolName};
 use super::critics::{CommandCritic, Common, JudgeCritic, RegexCritic};
+use super::endpoint::{Endpoint, Timeouts};
 use super::retry::Retry;
 use super::secret::{Scrubbed, Secret};
-use crate::engine::{Builder, Engine, JsonText, ReAct, Tool, XmlText};
+use crate::engine::parse::{JsonText, ReAct, XmlText};
+use crate::engine::{Builder, Engine, ModelAgent, Tool};
 use crate::error::Result;
-use crate::stop::{Budget, Origin};
 use crate::tools::{
     ListDir, ReadFile, ReplaceLines, RunCommand, Search, Workspace, WriteFile, passed_on,
 };
@@ -32,7 +32,7 @@ impl AgentFile {
     ///
     /// # Errors
     /// Fails if the workspace doesn't exist, or if the endpoint's address or the key can't be used.
-    pub fn engine(&self, context: &AgentContext) -> Result<Builder<FileAgent>> {
+    pub fn engine(&self, context: &AgentContext) -> Result<Builder<ModelAgent>> {
         let dir = self.workspace();
         let workspace = Workspace::open(&dir).map_err(|error| {
             error.hint(format!(
@@ -41,19 +41,12 @@ impl AgentFile {
             ))
         })?;
         let endpoint = self.endpoint(context);
-        let engine = Engine::builder(FileAgent::new(&self.name, &self.system))
+        let engine = Engine::builder(ModelAgent::new(&self.name, &self.system))
             .model(Client::new(endpoint.clone())?)
             .workspace(workspace.root())
             .history(self.history)
-            .prices(self.prices.clone())
-            .budget(self.limits());
-        let hard = self.budget.hard_seconds.or(self
-            .budget
-            .seconds
-            .map(|limit| Seconds(limit.0.saturating_mul(2))));
-        let engine = hard
-            .into_iter()
-            .fold(engine, |engine, limit| engine.hard_timeout(limit.0));
+            .prices(self.prices.clone());
+        let engine = self.limits(engine);
         let engine = match self.protocol {
             Protocol::Native => engine,
             Protocol::React => engine.parser(ReAct),
@@ -101,32 +94,36 @@ impl AgentFile {
         }
     }
 
-    fn limits(&self) -> Budget {
-        let mut budget = Budget::default();
-        if let Some(steps) = self.budget.steps {
-            budget = budget.steps(steps, Origin::Engine);
+    fn limits(&self, mut engine: Builder<ModelAgent>) -> Builder<ModelAgent> {
+        let limits = &self.budget;
+        if let Some(steps) = limits.steps {
+            engine = engine.max_steps(steps);
         }
-        if let Some(seconds) = self.budget.seconds {
-            budget = budget.time(seconds.0, Origin::Engine);
+        if let Some(seconds) = limits.seconds {
+            engine = engine.max_runtime(seconds.0);
         }
-        if let Some(tokens) = self.budget.tokens {
-            budget = budget.tokens(tokens, Origin::Engine);
+        if let Some(tokens) = limits.tokens {
+            engine = engine.max_tokens(tokens);
         }
-        budget
+        // Without it, twice `seconds`.
+        if let Some(seconds) = limits.hard_seconds {
+            engine = engine.hard_timeout(seconds.0);
+        }
+        engine
     }
 
     fn tools(
         &self,
-        engine: Builder<FileAgent>,
+        engine: Builder<ModelAgent>,
         workspace: &Workspace,
         shell: &RunCommand,
         key: &Secret,
-    ) -> Builder<FileAgent> {
+    ) -> Builder<ModelAgent> {
         fn add(
-            engine: Builder<FileAgent>,
+            engine: Builder<ModelAgent>,
             tool: impl Tool + 'static,
             key: &Secret,
-        ) -> Builder<FileAgent> {
+        ) -> Builder<ModelAgent> {
             engine.tool(Scrubbed::new(tool, key.clone()))
         }
         let at = || workspace.clone();
@@ -149,11 +146,11 @@ impl AgentFile {
 
     fn critic(
         &self,
-        engine: Builder<FileAgent>,
+        engine: Builder<ModelAgent>,
         part: &CriticPart,
         endpoint: &Endpoint,
         shell: &RunCommand,
-    ) -> Result<Builder<FileAgent>> {
+    ) -> Result<Builder<ModelAgent>> {
         let common = |name: &Option<String>, kind: &str, when, on_fail| {
             let name = name.clone().unwrap_or_else(|| kind.to_owned());
             Common {

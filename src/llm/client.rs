@@ -9,11 +9,12 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http::StatusCode;
-use serde_json::{Map, Value};
+use serde_json::Value;
 use tokio::time::timeout;
 
+use super::endpoint::Endpoint;
 use super::http::{Enough, Http, Response, TOO_LONG};
-use super::retry::{Retry, retry_after};
+use super::retry::retry_after;
 use super::secret::{Pieces, Secret};
 use super::surrogate::mended;
 use super::wire::{self, Answer, Complaint};
@@ -25,57 +26,30 @@ use crate::wire::is_unreached;
 /// Maximum length of a server's error message, in bytes.
 const MAX_MESSAGE_BYTES: usize = 500;
 
-/// A model's endpoint, and how to call it.
-#[derive(Debug, Clone)]
-pub struct Endpoint {
-    /// The base address. Requests go to `/chat/completions` below it.
-    pub base_url: String,
-    /// The model's name at the endpoint.
-    pub model: String,
-    /// The API key.
-    pub key: Secret,
-    /// Whether to stream replies.
-    pub stream: bool,
-    /// Additional fields for each request, such as `temperature`.
-    pub settings: Map<String, Value>,
-    /// Maximum tokens of a request and its reply together, if known.
-    pub context_window: Option<u64>,
-    /// Whether to send back the additional fields of earlier replies, such as the model's
-    /// reasoning. `None` sends them until the service refuses them.
-    pub send_fields: Option<bool>,
-    /// When to retry.
-    pub retry: Retry,
-    /// Time limits for an attempt.
-    pub timeouts: Timeouts,
-}
-
-/// The time limits of one attempt.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Timeouts {
-    /// Limit for connecting.
-    pub connect: Duration,
-    /// Limit until the reply begins. A reply that isn't streamed begins when it is complete.
-    pub first_byte: Duration,
-    /// Limit until the reply is complete.
-    pub whole: Duration,
-}
-
-impl Default for Timeouts {
-    /// Returns limits of ten seconds, five minutes and ten minutes.
-    fn default() -> Self {
-        let [connect, first_byte, whole] = [10, 300, 600].map(Duration::from_secs);
-        Self {
-            connect,
-            first_byte,
-            whole,
-        }
-    }
-}
-
 /// Waits between attempts. Tests replace it.
 type Sleep = Box<dyn Fn(Duration) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send + Sync>;
 
 /// A [`ChatModel`] behind an OpenAI-compatible endpoint.
+///
+/// ```no_run
+/// use trace_board::llm::{Client, Endpoint};
+///
+/// # fn main() -> trace_board::Result<()> {
+/// // The model, its server and the key come from environment variables.
+/// let model = Client::from_env()?;
+///
+/// // A server that needs no key.
+/// let model = Client::openai("http://127.0.0.1:8080/v1", "qwen3-coder")?;
+///
+/// // All settings of an `Endpoint`.
+/// let endpoint = Endpoint::from_env()?.setting("temperature", 0.2).context_window(32_768);
+/// let model = Client::new(endpoint)?;
+/// # Ok(())
+/// # }
+/// ```
+///
+/// A client retries temporary failures, and sends nothing before the first request. It runs on a
+/// tokio runtime with I/O and the timer enabled.
 pub struct Client {
     endpoint: Endpoint,
     http: Http,
@@ -126,7 +100,24 @@ impl Failure {
 }
 
 impl Client {
-    /// Creates a client. Sends nothing yet.
+    /// Creates a client for a model below `base_url`, without a key and with the defaults of
+    /// [`Endpoint::new`].
+    ///
+    /// # Errors
+    /// Fails like [`Client::new`].
+    pub fn openai(base_url: impl Into<String>, model: impl Into<String>) -> Result<Self> {
+        Self::new(Endpoint::new(base_url, model))
+    }
+
+    /// Creates a client from environment variables; see [`Endpoint::from_env`].
+    ///
+    /// # Errors
+    /// Fails if a variable is missing, and like [`Client::new`].
+    pub fn from_env() -> Result<Self> {
+        Self::new(Endpoint::from_env()?)
+    }
+
+    /// Creates a client.
     ///
     /// # Errors
     /// Fails if the address is invalid, the key contains characters that a header can't, or the
@@ -179,8 +170,13 @@ impl Client {
                 is_refusal: is_unreached(&lost),
                 ..Failure::transient(lost)
             })?;
-            if !response.status.is_success() {
-                return Err(refused(response).await);
+            let status = response.status;
+            if !status.is_success() {
+                let mut failure = refused(response).await;
+                if status == StatusCode::UNAUTHORIZED && !self.endpoint.key.is_some() {
+                    failure.message.push_str(" (no API key was sent)");
+                }
+                return Err(failure);
             }
             match response.is_stream() {
                 true => self.streamed(response, &mut answer, on_text).await,

@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::agent::Work;
 use super::client::Client;
 use super::config::{OnFail, When};
 use super::secret::Secret;
-use crate::engine::{ChatModel, Critic, CriticCx, CriticError, Message, Mode, Opinion, Request};
+use crate::engine::{
+    ChatModel, Critic, CriticCx, CriticError, LastCalls, Message, Mode, Opinion, Request,
+};
 use crate::model::price::Prices;
 use crate::stop::Usage;
 use crate::tools::RunCommand;
@@ -30,7 +31,7 @@ pub(super) struct Common {
 
 impl Common {
     /// Returns the opinion on a step that isn't judged. `None` if it is.
-    fn passes_over(&self, step: &CriticCx<'_, Work>) -> Option<Opinion> {
+    fn passes_over(&self, step: &CriticCx<'_, LastCalls>) -> Option<Opinion> {
         let judged = self.when == When::EveryStep || step.decision.mode == Mode::Final;
         (!judged).then(|| Opinion::proceed("only answers are judged"))
     }
@@ -56,12 +57,12 @@ pub(super) struct CommandCritic {
     pub(super) secret: Secret,
 }
 
-impl Critic<Work> for CommandCritic {
+impl Critic<LastCalls> for CommandCritic {
     fn name(&self) -> &str {
         &self.common.name
     }
 
-    async fn judge(&self, step: CriticCx<'_, Work>) -> Result<Opinion, CriticError> {
+    async fn judge(&self, step: CriticCx<'_, LastCalls>) -> Result<Opinion, CriticError> {
         if let Some(opinion) = self.common.passes_over(&step) {
             return Ok(opinion);
         }
@@ -105,12 +106,12 @@ pub(super) struct RegexCritic {
     pub(super) want: bool,
 }
 
-impl Critic<Work> for RegexCritic {
+impl Critic<LastCalls> for RegexCritic {
     fn name(&self) -> &str {
         &self.common.name
     }
 
-    async fn judge(&self, step: CriticCx<'_, Work>) -> Result<Opinion, CriticError> {
+    async fn judge(&self, step: CriticCx<'_, LastCalls>) -> Result<Opinion, CriticError> {
         if let Some(opinion) = self.common.passes_over(&step) {
             return Ok(opinion);
         }
@@ -139,12 +140,12 @@ pub(super) struct JudgeCritic {
     pub(super) model: Client,
 }
 
-impl Critic<Work> for JudgeCritic {
+impl Critic<LastCalls> for JudgeCritic {
     fn name(&self) -> &str {
         &self.common.name
     }
 
-    async fn judge(&self, step: CriticCx<'_, Work>) -> Result<Opinion, CriticError> {
+    async fn judge(&self, step: CriticCx<'_, LastCalls>) -> Result<Opinion, CriticError> {
         if let Some(opinion) = self.common.passes_over(&step) {
             return Ok(opinion);
         }
@@ -217,7 +218,7 @@ impl JudgeCritic {
 }
 
 /// Returns the agent's text in a step: its answer, or the text next to its calls.
-fn text_of<'a>(step: &CriticCx<'a, Work>) -> Option<&'a str> {
+fn text_of<'a>(step: &CriticCx<'a, LastCalls>) -> Option<&'a str> {
     step.decision
         .final_answer
         .as_deref()
@@ -225,7 +226,7 @@ fn text_of<'a>(step: &CriticCx<'a, Work>) -> Option<&'a str> {
 }
 
 /// Formats a step for a judge.
-fn shown(step: &CriticCx<'_, Work>) -> String {
+fn shown(step: &CriticCx<'_, LastCalls>) -> String {
     let mut text = format!("The task:\n{}\n", step.state.task);
     if let Some(said) = text_of(step) {
         let word = if step.decision.mode == Mode::Final {

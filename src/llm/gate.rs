@@ -6,8 +6,7 @@
 
 use regex::Regex;
 
-use super::agent::Work;
-use crate::engine::{Guard, GuardCx, Pass};
+use crate::engine::{Guard, GuardCx, LastCalls, Pass};
 
 /// The lists, as patterns of tool names.
 #[derive(Debug, Clone, Default)]
@@ -71,12 +70,12 @@ impl GateRules {
     }
 }
 
-impl Guard<Work> for GateRules {
+impl Guard<LastCalls> for GateRules {
     fn name(&self) -> &str {
         "gate"
     }
 
-    async fn judge(&self, call: GuardCx<'_, Work>) -> Result<Pass, String> {
+    async fn judge(&self, call: GuardCx<'_, LastCalls>) -> Result<Pass, String> {
         Ok(self.pass(call.tool))
     }
 }

@@ -175,7 +175,7 @@ fn address(base_url: &str, path: &str) -> Result<Uri> {
     // Errors name this part of the address, so it must not contain secrets.
     if authority.as_str().contains('@') {
         return Err(wrong("must not contain a user name or password")
-            .hint("set api_key_env to the variable with the key"));
+            .hint("put the key into an environment variable: api_key_env in an agent file, or OPENAI_API_KEY for a program"));
     }
     let query = base
         .query()

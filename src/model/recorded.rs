@@ -22,7 +22,7 @@ pub struct RecordedFacts {
     pub error: Option<Box<str>>,
     /// The [`text_hash`] of the model's text, and the text's length in bytes.
     pub text: (u64, u64),
-    /// The tokens of all model calls up to the decision.
+    /// The tokens of all model calls of the step, including those after the decision.
     pub tokens: Option<u64>,
     /// Whether any of the tokens were estimated.
     pub is_estimated: bool,
@@ -47,16 +47,23 @@ impl RecordedFacts {
     }
 }
 
-/// Returns the sum of input and output in the `usage` member.
+/// Returns the sum of input and output in the `usage` and `late_usage` members. The step's line
+/// counts both, too.
 fn tokens(facts: &str) -> Option<u64> {
     let member = |text: &str, name: &str| -> Option<String> {
         let mut members =
             walk::members(text).filter(|(key, _)| walk::string(key).as_deref() == Some(name));
         members.next().map(|(_, value)| value.to_owned())
     };
-    let usage = member(facts, "usage")?;
-    let count = |name: &str| member(&usage, name)?.parse::<u64>().ok();
-    count("input")?.checked_add(count("output")?)
+    let sum = |usage: &str| {
+        let count = |name: &str| member(usage, name)?.parse::<u64>().ok();
+        count("input")?.checked_add(count("output")?)
+    };
+    let late = match member(facts, "late_usage") {
+        Some(late) => sum(&late)?,
+        None => 0,
+    };
+    sum(&member(facts, "usage")?)?.checked_add(late)
 }
 
 /// Returns whether `usage` or `late_usage` is marked as estimated.
@@ -94,6 +101,17 @@ mod tests {
         assert!(!is_estimated(
             r#"{"final_answer":"\"usage\":{\"estimated\":true}"}"#
         ));
+    }
+
+    #[test]
+    fn tokens_of_a_judge_are_tokens_of_the_step() {
+        let usage = r#""usage":{"input":60,"output":9}"#;
+        let late = r#""late_usage":{"input":40,"output":11}"#;
+        assert_eq!(tokens(&format!("{{{usage}}}")), Some(69));
+        assert_eq!(tokens(&format!("{{{usage},{late}}}")), Some(120));
+        assert_eq!(tokens(&format!("{{{late}}}")), None);
+        let unknown = r#""late_usage":{"input":"many","output":11}"#;
+        assert_eq!(tokens(&format!("{{{usage},{unknown}}}")), None);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Parses the values of rules in the short form. Independent of the rules.
 
+use std::convert::Infallible;
 use std::fmt;
 
 use serde_json::Value;
@@ -26,6 +27,13 @@ impl fmt::Display for SpecError {
 }
 
 impl std::error::Error for SpecError {}
+
+/// For callers that take a rule or the text of one.
+impl From<Infallible> for SpecError {
+    fn from(never: Infallible) -> Self {
+        match never {}
+    }
+}
 
 /// Loads a schema from the file with this name.
 type Load<'a> = &'a mut dyn FnMut(&str) -> Result<Value, String>;

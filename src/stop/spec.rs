@@ -115,6 +115,15 @@ impl fmt::Display for StopSpec {
     }
 }
 
+impl TryFrom<&str> for StopSpec {
+    type Error = SpecError;
+
+    /// Parses a rule like [`str::parse`].
+    fn try_from(text: &str) -> Result<Self, SpecError> {
+        text.parse()
+    }
+}
+
 impl FromStr for StopSpec {
     type Err = SpecError;
 

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use trace_board::engine::{
-    Action, Agent, AgentError, Builder, Decision, Done, Engine, State, StepCx, Task, Tool, ToolCx,
+    Action, Agent, AgentError, Builder, Decision, Done, Engine, State, StepCx, Tool, ToolCx,
     ToolError,
 };
 use trace_board::stop::StopSpec;
@@ -28,10 +28,6 @@ impl Agent for Worker {
 
     fn name(&self) -> &str {
         "worker"
-    }
-
-    fn init_state(&mut self, task: &Task) -> Result<State<Counter>, AgentError> {
-        Ok(State::new(&*task.objective, Counter::default()))
     }
 
     async fn decide(

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 use trace_board::engine::{
-    Action, Agent, AgentError, Builder, Decision, Engine, RunResult, State, StepCx, SubAgent, Task,
+    Action, Agent, AgentError, Builder, Decision, Engine, RunResult, State, StepCx, SubAgent,
 };
 use trace_board::trace::RunWriter;
 
@@ -21,10 +21,6 @@ impl Agent for Play {
 
     fn name(&self) -> &str {
         "play"
-    }
-
-    fn init_state(&mut self, task: &Task) -> Result<State<()>, AgentError> {
-        Ok(State::new(&*task.objective, ()))
     }
 
     async fn decide(

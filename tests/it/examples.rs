@@ -7,6 +7,8 @@ mod coding_agent;
 mod custom_rule;
 #[path = "../../examples/environment.rs"]
 mod environment;
+#[path = "../../examples/first_agent.rs"]
+mod first_agent;
 #[path = "../../examples/guard_and_go_on.rs"]
 mod guard_and_go_on;
 #[path = "../../examples/judge_and_retry.rs"]
@@ -15,9 +17,12 @@ mod judge_and_retry;
 use std::path::Path;
 use std::process::Command;
 
-use serde_json::Value;
+use serde_json::{Value, json};
+use trace_board::llm::Client;
 
+use crate::architecture::project;
 use crate::board::BINARY;
+use crate::endpoint::{Endpoint, calls, says};
 use crate::written::keep;
 
 /// Returns the output of `board why` for the run, and keeps the run for the checks with QitOS's
@@ -31,6 +36,32 @@ fn why(runs: &Path, name: &str) -> Value {
         .output()
         .unwrap();
     serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"))
+}
+
+#[tokio::test]
+async fn the_first_agent_asks_its_model_and_records_each_run() {
+    let sum = json!({"numbers": [19, 23]});
+    let endpoint = Endpoint::playing([
+        calls("a", "add", &sum),
+        says("It is 42."),
+        calls("b", "add", &sum),
+        says("Still 42."),
+    ]);
+    let runs = tempfile::tempdir().unwrap();
+    for answer in ["It is 42.", "Still 42."] {
+        let model = Client::openai(&endpoint.base_url, "tiny").unwrap();
+        let result = first_agent::run(model, runs.path()).await.unwrap();
+        assert_eq!(result.require_answer().unwrap(), answer);
+        let dir = result.trace.unwrap();
+        let name = dir.file_name().unwrap().to_str().unwrap();
+        assert!(name.starts_with("clerk-"), "{name}");
+        assert_eq!(why(runs.path(), name)["stop_reason"], "final");
+    }
+    let told = &endpoint.seen()[1].body["messages"][3];
+    assert_eq!(
+        (&told["role"], &told["content"]),
+        (&json!("tool"), &json!("42"))
+    );
 }
 
 #[tokio::test]
@@ -68,7 +99,10 @@ async fn what_the_judge_refuses_is_written_again() {
         (used.input, used.output),
         (60 + 110 + 160 + 40 + 40 + 44, 9 + 12 + 17 + 11 + 8 + 4)
     );
-    assert_eq!(why(runs.path(), "judge_and_retry")["stop_reason"], "final");
+    let why = why(runs.path(), "judge_and_retry");
+    assert_eq!(why["stop_reason"], "final");
+    // The judge's tokens are part of its step's, so nothing contradicts them.
+    assert_eq!(why["contradictions"], json!([]), "{why}");
 }
 
 #[tokio::test]
@@ -146,6 +180,25 @@ async fn what_a_guard_refuses_is_not_bought_and_the_run_goes_on_in_its_own_trace
             .nth(1)
             .unwrap()
             .contains("the shopper is too young"),
+        "{lines}"
+    );
+}
+
+#[test]
+fn the_first_agent_of_the_docs_is_compiled_and_has_as_many_lines_as_they_say() {
+    let text = |path: &str| std::fs::read_to_string(project().join(path)).unwrap();
+    let block = |text: &str, fence: &str| {
+        let code = text.split_once(fence).unwrap().1;
+        code.split_once("\n```").unwrap().0.to_owned()
+    };
+    // Its documentation test is compiled.
+    let library = text("src/lib.rs").replace("//! ", "").replace("//!", "");
+    let program = block(&library, "```no_run,standalone_crate\n");
+    let guide = text("docs/agents.md");
+    assert_eq!(block(&guide, "```rust\n"), program);
+    let lines = program.lines().filter(|line| !line.is_empty()).count();
+    assert!(
+        guide.contains(&format!("| **all** | **{lines}** |")),
         "{lines}"
     );
 }

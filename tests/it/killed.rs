@@ -12,8 +12,7 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use trace_board::engine::{
-    Action, Agent, AgentError, Decision, Done, Engine, Hook, Moment, State, StepCx, Task,
-    ToolResult,
+    Action, Agent, AgentError, Decision, Done, Engine, Hook, Moment, State, StepCx, ToolResult,
 };
 use trace_board::trace::RunWriter;
 
@@ -42,10 +41,6 @@ impl Agent for Speaker {
 
     fn name(&self) -> &str {
         "speaker"
-    }
-
-    fn init_state(&mut self, task: &Task) -> Result<State<Heard>, AgentError> {
-        Ok(State::new(&*task.objective, Heard::default()))
     }
 
     async fn decide(

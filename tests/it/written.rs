@@ -16,7 +16,7 @@ use trace_board::engine::{
     Engine, Env, EnvError, EnvStep, ModelError, ModelErrorKind, Opinion, Reply, Scripted, State,
     StepCx, Stepping, Task, ToolCall, ToolResult,
 };
-use trace_board::stop::{Budget, Origin, StopSpec};
+use trace_board::stop::StopSpec;
 use trace_board::trace::RunWriter;
 
 use crate::board::BINARY;
@@ -47,10 +47,6 @@ impl Agent for Play {
 
     fn name(&self) -> &str {
         "play"
-    }
-
-    fn init_state(&mut self, task: &Task) -> Result<State<Notes>, AgentError> {
-        Ok(State::new(&*task.objective, Notes::default()))
     }
 
     async fn decide(
@@ -244,8 +240,7 @@ fn runs() -> Vec<(&'static str, Builder<Play>, Task)> {
         ("budget_steps.none", play([echo("1")]).max_steps(0), task()),
         (
             "budget_time",
-            play([echo("1"), echo("2")])
-                .budget(Budget::default().time(Duration::from_millis(1), Origin::Engine)),
+            play([echo("1"), echo("2")]).max_runtime(Duration::from_millis(1)),
             task(),
         ),
         (

@@ -9,10 +9,11 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
+use trace_board::engine::parse::ReAct;
 use trace_board::engine::{
     Action, Agent, AgentError, Builder, Cancel, Critic, CriticCx, CriticError, Decision, Done,
-    Engine, HighestScore, Opinion, Process, ReAct, Reply, Resource, ResourceKind, Scripted, State,
-    StepCx, Stepping, Task, Tool, ToolCx, ToolError,
+    Engine, HighestScore, Opinion, Process, Reply, Resource, ResourceKind, Scripted, State, StepCx,
+    Stepping, Task, Tool, ToolCx, ToolError,
 };
 use trace_board::stop::Origin;
 use trace_board::trace::RunWriter;
@@ -215,7 +216,6 @@ pub(crate) fn make(root: &Path, gone: u32) {
         Task::new("Say it.").max_steps(0),
     );
     let keyword: trace_board::stop::StopSpec = "keyword=DONE".parse().unwrap();
-    let tokens = trace_board::stop::Budget::default().tokens(0, Origin::Cli);
     let no = || Decision::final_answer("not yet");
     run(
         "refused",
@@ -224,7 +224,7 @@ pub(crate) fn make(root: &Path, gone: u32) {
     );
     run(
         "budget_both",
-        play([echo("one")]).budget(tokens),
+        play([echo("one")]).max_tokens(0).limits_from(Origin::Cli),
         Task::new("Say it.").max_steps(0),
     );
     let low = Says("Strict", Ok(Opinion::stop("this leads nowhere").score(0.1)));

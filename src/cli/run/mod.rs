@@ -14,11 +14,9 @@ use super::command::{Done, Failure, write_json};
 use super::look::{Look, colours};
 use super::open::open;
 use crate::analysis::format::{counted, visible};
-use crate::engine::{Builder, Cancel, Earlier, RunResult};
+use crate::engine::{Builder, Cancel, Earlier, LastCalls, ModelAgent, RunResult};
 use crate::error::{Error, Kind, Result};
-use crate::llm::{
-    AgentContext, AgentFile, EXAMPLE, FileAgent, Inherited, Secret, Work, close_process,
-};
+use crate::llm::{AgentContext, AgentFile, EXAMPLE, Inherited, Secret, close_process};
 use crate::recorded::{RecordedRun, not_there};
 use crate::serve::asked_to_stop;
 use crate::stop::{Outcome, StopVerdict};
@@ -320,32 +318,10 @@ fn check_outside_workspace(runs: &Path, file: &AgentFile) -> Result<()> {
 
 /// Creates a directory for the run, named after the agent and the time.
 fn create(root: &Path, agent: &str, look: &Look) -> Result<RunWriter> {
-    let plain = |letter: char| {
-        if letter.is_ascii_alphanumeric() || "-_.".contains(letter) {
-            letter
-        } else {
-            '-'
-        }
-    };
-    let agent: String = agent
-        .trim_start_matches('.')
-        .chars()
-        .take(60)
-        .map(plain)
-        .collect();
     let now = Timestamp::from_microsecond(look.now)
         .unwrap_or_default()
         .to_zoned(look.zone.clone());
-    let name = format!(
-        "{}-{}",
-        if agent.is_empty() { "run" } else { &agent },
-        now.strftime("%Y%m%d-%H%M%S")
-    );
-    // Several runs of one agent may begin in the same second.
-    RunWriter::create_first(
-        root,
-        std::iter::once(name.clone()).chain((2..100).map(|n| format!("{name}-{n}"))),
-    )
+    RunWriter::create_dated(root, agent, &now)
 }
 
 /// Returns the agent's task.
@@ -441,10 +417,10 @@ fn reexec_without_key(_: &str, _: &Secret) {}
 /// Runs the engine until it finishes or the user stops it.
 fn drive(
     runtime: &tokio::runtime::Runtime,
-    engine: Builder<FileAgent>,
+    engine: Builder<ModelAgent>,
     start: Start,
     progress: &Arc<Progress>,
-) -> Result<RunResult<Work>> {
+) -> Result<RunResult<LastCalls>> {
     let cancel = Cancel::new();
     let person = Terminal {
         progress: progress.clone(),
@@ -496,7 +472,7 @@ fn drive(
 
 /// Returns why the run stopped, as `board list` will show it. If the trace doesn't contain the end,
 /// returns the engine's own words.
-fn sentence(trace: Option<RecordedRun>, result: &RunResult<Work>) -> String {
+fn sentence(trace: Option<RecordedRun>, result: &RunResult<LastCalls>) -> String {
     let verdict = &result.verdict;
     let tells = |stop: &StopVerdict| (&stop.code, stop.step) == (&verdict.code, verdict.step);
     match trace {

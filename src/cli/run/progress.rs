@@ -8,8 +8,9 @@ use clap::builder::styling::Style;
 use serde_json::Value;
 
 use crate::analysis::format::{count, counted, score, tokens, visible, visible_line};
-use crate::engine::{Action, CriticOutput, Hook, Mode, Moment, Status, StepRecord, ToolResult};
-use crate::llm::Work;
+use crate::engine::{
+    Action, CriticOutput, Hook, LastCalls, Mode, Moment, Status, StepRecord, ToolResult,
+};
 use crate::model::names::first_chars;
 use crate::stop::CriticWish;
 
@@ -67,12 +68,12 @@ impl Progress {
     }
 }
 
-impl Hook<Work> for Arc<Progress> {
+impl Hook<LastCalls> for Arc<Progress> {
     fn name(&self) -> &str {
         "progress"
     }
 
-    fn on(&mut self, moment: &Moment<'_, Work>) -> Result<(), String> {
+    fn on(&mut self, moment: &Moment<'_, LastCalls>) -> Result<(), String> {
         if let Moment::AfterStep { record, .. } = moment {
             self.say(&line(record));
         }

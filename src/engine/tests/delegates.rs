@@ -106,10 +106,6 @@ impl Agent for Cannot {
         "cannot"
     }
 
-    fn init_state(&mut self, task: &Task) -> Result<State<()>, AgentError> {
-        Ok(State::new(&*task.objective, ()))
-    }
-
     async fn decide(
         &mut self,
         _: &State<()>,

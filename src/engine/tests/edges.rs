@@ -13,9 +13,6 @@ async fn the_task_reaches_the_model_however_late_it_is_asked() {
         fn name(&self) -> &str {
             "half"
         }
-        fn init_state(&mut self, task: &Task) -> Result<State<()>, AgentError> {
-            Ok(State::new(&*task.objective, ()))
-        }
         async fn decide(
             &mut self,
             _: &State<()>,
@@ -86,9 +83,6 @@ async fn a_native_call_is_answered_under_its_id_also_beside_a_text_parser() {
         type Data = ();
         fn name(&self) -> &str {
             "quiet"
-        }
-        fn init_state(&mut self, task: &Task) -> Result<State<()>, AgentError> {
-            Ok(State::new(&*task.objective, ()))
         }
     }
     let listens = std::sync::Arc::new(Listens(std::sync::Mutex::default()));
@@ -162,9 +156,6 @@ async fn a_panic_before_the_first_await_is_caught_too() {
         type Data = ();
         fn name(&self) -> &str {
             "quiet"
-        }
-        fn init_state(&mut self, task: &Task) -> Result<State<()>, AgentError> {
-            Ok(State::new(&*task.objective, ()))
         }
     }
     let builder = Engine::builder(Quiet)
@@ -287,6 +278,7 @@ fn data_that_refuses_to_be_serialized_is_named() {
 #[tokio::test]
 async fn a_state_that_panics_while_it_is_first_serialized_ends_as_a_failure() {
     struct Trap;
+    impl AgentData for Trap {}
     impl Serialize for Trap {
         fn serialize<S: serde::Serializer>(&self, _: S) -> Result<S::Ok, S::Error> {
             panic!("not today")
@@ -326,10 +318,6 @@ impl Agent for Sets {
 
     fn name(&self) -> &str {
         "sets"
-    }
-
-    fn init_state(&mut self, task: &Task) -> Result<State<()>, AgentError> {
-        Ok(State::new(&*task.objective, ()))
     }
 
     async fn decide(

@@ -3,9 +3,7 @@
 use serde_json::json;
 
 use super::*;
-use crate::stop::{
-    Budget, Gate, Keyword, MaxRounds, MaxSteps, Origin, Outcome, StopOnTool, StopSpec,
-};
+use crate::stop::{Gate, Keyword, MaxRounds, MaxSteps, Origin, Outcome, StopOnTool, StopSpec};
 
 #[tokio::test]
 async fn a_budget_of_nothing_runs_nothing() {
@@ -85,9 +83,6 @@ async fn case_9_a_refused_answer_comes_back_as_feedback() {
         fn name(&self) -> &str {
             "learns"
         }
-        fn init_state(&mut self, task: &Task) -> Result<State<()>, AgentError> {
-            Ok(State::new(&*task.objective, ()))
-        }
         async fn decide(
             &mut self,
             _: &State<()>,
@@ -149,8 +144,7 @@ async fn case_14_a_forbidden_tool_does_not_run_and_its_step_is_told() {
 
 #[tokio::test]
 async fn case_21_each_gate_names_the_last_step_that_ran() {
-    let budget = Budget::default().steps(1, Origin::Engine);
-    let (result, disk) = recorded(engine([echo("1"), echo("2")]).budget(budget), "?").await;
+    let (result, disk) = recorded(engine([echo("1"), echo("2")]).max_steps(1), "?").await;
     assert_eq!(
         (result.verdict.gate, result.verdict.step),
         (Some(Gate::BeforeStep), Some(0))
@@ -299,10 +293,9 @@ async fn case_27_a_hook_changes_no_limit() {
 
 #[tokio::test]
 async fn a_task_goes_before_the_engine_field_by_field() {
-    let budget = Budget::default()
-        .steps(9, Origin::Engine)
-        .tokens(5, Origin::Engine);
-    let play = engine(std::iter::repeat_n(echo("1"), 9)).budget(budget);
+    let play = engine(std::iter::repeat_n(echo("1"), 9))
+        .max_steps(9)
+        .max_tokens(5);
     let (result, disk) = recorded(play, Task::new("?").max_steps(2)).await;
     assert_eq!(result.verdict.limit_from, Some(Origin::Task));
     assert_eq!(result.step_count, 2);
@@ -618,5 +611,80 @@ async fn a_clock_that_no_time_can_express_leaves_a_complete_manifest() {
         assert!(disk.events.iter().all(|event| event.get("ts").is_none()));
         // How long it took is known.
         assert!(disk.manifest["latency_seconds"].as_f64().unwrap() > 0.0);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_is_judged_for_at_most_the_run_time_again() {
+    struct Hangs;
+    impl<D: Sync> Critic<D> for Hangs {
+        fn name(&self) -> &str {
+            "hangs"
+        }
+        async fn judge(&self, _: CriticCx<'_, D>) -> Result<Opinion, CriticError> {
+            std::future::pending().await
+        }
+    }
+    let begun = tokio::time::Instant::now();
+    let play = engine([Decision::final_answer("42")])
+        .critic(Hangs)
+        .clock(SystemClock::start())
+        .max_runtime(Duration::from_secs(30));
+    let (result, _) = recorded(play, "?").await;
+    assert_eq!(begun.elapsed().as_secs(), 60);
+    assert_eq!(
+        ending(&result.verdict),
+        ("budget_time", "budget_time", Some(0))
+    );
+    assert_eq!(result.answer(), None);
+}
+
+#[tokio::test]
+async fn a_cost_limit_ends_the_run_and_names_who_set_it() {
+    let reply = |id: &str| {
+        let call = ToolCall::new(id, "echo", r#"{"text": "1"}"#);
+        Reply::calls([call]).usage(10, 5)
+    };
+    let asks = || Engine::builder(ModelAgent::new("clerk", "")).tool(Echo);
+    let replies = ["a", "b", "c"].map(|id| reply(id).cost(0.25));
+    let (result, disk) = recorded(
+        asks()
+            .model(Scripted::new(replies))
+            .max_cost(9.0)
+            .max_cost(0.5)
+            .limits_from(Origin::Cli),
+        "?",
+    )
+    .await;
+    assert_eq!(ending(&result.verdict), ("max_cost", "stop[0]", Some(1)));
+    assert_eq!(result.verdict.outcome, Outcome::Truncated);
+    assert_eq!(result.verdict.limit_from, Some(Origin::Cli));
+    assert_eq!(disk.manifest["stop"]["limit_from"], "cli");
+    // Without a cost or a price, no one knows when the limit is reached.
+    let replies = ["a", "b", "c"].map(reply);
+    let model = Scripted::new(replies);
+    let (result, _) = recorded(asks().model(model).max_cost(0.5).max_steps(3), "?").await;
+    assert_eq!(result.verdict.code.as_str(), "budget_steps");
+    for usd in [0.0, -1.0, f64::NAN] {
+        let error = asks().max_cost(usd).build().unwrap_err();
+        let expected = format!(
+            "max_cost must be more than 0 dollars, not {usd} (hint: omit it to allow any cost)"
+        );
+        assert_eq!(format!("{error:#}"), expected);
+    }
+}
+
+#[tokio::test]
+async fn who_set_the_limits_may_be_said_before_or_after_them() {
+    for play in [
+        engine([echo("1"), echo("2")])
+            .max_steps(1)
+            .limits_from(Origin::Cli),
+        engine([echo("1"), echo("2")])
+            .limits_from(Origin::Cli)
+            .max_steps(1),
+    ] {
+        let (result, _) = recorded(play, "?").await;
+        assert_eq!(result.verdict.limit_from, Some(Origin::Cli));
     }
 }

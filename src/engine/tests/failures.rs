@@ -234,9 +234,6 @@ async fn case_15_failed_steps_in_a_row_and_in_all() {
         fn name(&self) -> &str {
             "fails"
         }
-        fn init_state(&mut self, task: &Task) -> Result<State<()>, AgentError> {
-            Ok(State::new(&*task.objective, ()))
-        }
         async fn decide(
             &mut self,
             _: &State<()>,

@@ -5,7 +5,7 @@ use std::sync::Mutex;
 use serde_json::{Map, json};
 
 use super::*;
-use crate::stop::{AnyOf, Budget, MaxRuntime, MaxSteps, Origin, Timeout};
+use crate::stop::{AnyOf, MaxRuntime, MaxSteps, Timeout};
 
 /// Decides with a closure.
 struct Says<F>(&'static str, F);
@@ -278,7 +278,7 @@ async fn a_question_that_nobody_answers_ends_with_the_time_of_the_run() {
             60_000,
         ),
         (
-            |play| play.budget(Budget::default().time(Duration::from_secs(60), Origin::Engine)),
+            |play| play.max_runtime(Duration::from_secs(60)),
             ("budget_time", "budget_time", Some(0)),
             CUT,
             None,

@@ -5,6 +5,7 @@ mod delegates;
 mod edges;
 mod ends;
 mod failures;
+mod functions;
 mod guards;
 mod models;
 #[cfg(feature = "board")]
@@ -21,6 +22,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::parse::*;
 use super::*;
 use crate::stop::StopVerdict;
 use crate::trace::RunWriter;
@@ -54,10 +56,6 @@ impl Agent for Play {
         "play"
     }
 
-    fn init_state(&mut self, task: &Task) -> Result<State<Notes>, AgentError> {
-        Ok(State::new(&*task.objective, Notes::default()))
-    }
-
     async fn decide(
         &mut self,
         _: &State<Notes>,
@@ -89,10 +87,6 @@ impl Agent for Asks {
 
     fn name(&self) -> &str {
         "asks"
-    }
-
-    fn init_state(&mut self, task: &Task) -> Result<State<()>, AgentError> {
-        Ok(State::new(&*task.objective, ()))
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use serde_json::json;
 
 use super::*;
-use crate::stop::{Budget, Gate, MaxRounds, Origin, Outcome, StopSpec, Usage};
+use crate::stop::{Gate, MaxRounds, Outcome, StopSpec, Usage};
 
 fn asks(replies: impl IntoIterator<Item = Result<Reply, ModelError>>) -> Builder<Asks> {
     Engine::builder(Asks)
@@ -252,10 +252,9 @@ async fn a_request_under_way_ends_with_the_time_of_the_run() {
             std::future::pending().await
         }
     }
-    let budget = Budget::default().time(Duration::from_secs(3600), Origin::Engine);
     let builder = asks([])
         .model(Hangs)
-        .budget(budget)
+        .max_runtime(Duration::from_secs(3600))
         .clock(SystemClock::start());
     let (result, disk) = recorded(builder, "?").await;
     assert_eq!(
@@ -408,4 +407,40 @@ async fn what_a_step_cost_that_ended_at_its_decision_counts() {
         (result.task.metrics.cost_usd, result.stats.cost()),
         (Some(2.0), Some(0.75))
     );
+}
+
+#[tokio::test]
+async fn a_model_agent_asks_its_task_until_the_model_replies() {
+    let failures = (0..4).map(|_| Err(ModelError::new(ModelErrorKind::Empty, "nothing")));
+    let replies = failures.chain([
+        Ok(Reply::calls([call("a", r#"{"text": "one"}"#)])),
+        Ok(Reply::text("Said.")),
+    ]);
+    let builder = Engine::builder(ModelAgent::new("clerk", "Be brief."))
+        .model(Scripted::with_failures(replies))
+        .tool(Echo)
+        .clock(Stepping::new(0, Duration::from_millis(1)))
+        .process(None);
+    let (result, disk) = recorded(builder, "Say it.").await;
+    assert_eq!(ending(&result.verdict).0, "final");
+    let failed = disk.steps.iter().filter(|step| !step["error"].is_null());
+    let failed = failed.count();
+    assert!(failed > 0, "the first request had no reply");
+    let asked = disk.events.iter().filter(|event| {
+        let texts = event["payload"]["messages"]
+            .as_array()
+            .into_iter()
+            .flatten();
+        event["payload"]["stage"] == "model_input"
+            && texts
+                .into_iter()
+                .any(|message| message["content"].as_str().unwrap().starts_with("Say it."))
+    });
+    let steps: Vec<_> = asked
+        .map(|event| event["step_id"].as_u64().unwrap())
+        .collect();
+    assert_eq!(steps.last(), Some(&(failed as u64)), "{steps:?}");
+    let data = result.state.unwrap().data;
+    assert_eq!(data.last_calls, [r#"echo {"text":"one"}"#]);
+    assert_eq!(data.last_results, ["one"]);
 }

@@ -12,9 +12,9 @@ use crate::analysis::why::{Standing, why};
 use crate::model::RunKey;
 use crate::soak::times;
 use crate::stop::{
-    Budget, Code, ConsecutiveErrors, CriticBelow, EntryRule, FinalResult, Keyword, MaxRounds,
-    MaxRuntime, MaxSteps, Origin, Source, Stagnation, Stats, StepFacts, StopOnTool, StopRules,
-    StopSet, StopSpec, StopVerdict, StructuredOutput,
+    Code, ConsecutiveErrors, CriticBelow, EntryRule, FinalResult, Keyword, MaxRounds, MaxRuntime,
+    MaxSteps, Origin, Source, Stagnation, Stats, StepFacts, StopOnTool, StopRules, StopSet,
+    StopSpec, StopVerdict, StructuredOutput,
 };
 
 /// One step of a random run.
@@ -66,10 +66,6 @@ impl Agent for Random {
 
     fn name(&self) -> &str {
         "random"
-    }
-
-    fn init_state(&mut self, task: &Task) -> Result<State<Notes>, AgentError> {
-        Ok(State::new(&*task.objective, Notes::default()))
     }
 
     async fn decide(
@@ -209,21 +205,18 @@ proptest! {
                 Ok(())
             }
         }
-        let mut budget = Budget::default().steps(steps, Origin::Cli);
-        if let Some(tokens) = tokens {
-            budget = budget.tokens(tokens, Origin::Task);
-        }
-        if let Some(ms) = ms {
-            budget = budget.time(Duration::from_millis(ms), Origin::Engine);
-        }
         let cancel = Cancel::new();
         let mut builder = Engine::builder(Random { sets: None, beats: beats.into(), stops_at })
             .tool(Echo)
             .critic(Temper(temper))
-            .budget(budget)
+            .max_steps(steps)
+            .limits_from(Origin::Cli)
             .cancel(cancel.clone())
             .clock(Stepping::new(0, Duration::from_millis(3)))
             .process(None);
+        if let Some(ms) = ms {
+            builder = builder.max_runtime(Duration::from_millis(ms));
+        }
         for spec in specs {
             builder = builder.stop(spec);
         }
@@ -238,8 +231,10 @@ proptest! {
             let earlier = Stats { steps: 1, decisions: 1, elapsed_ms: Some(20), ..Stats::default() };
             builder = builder.resume(earlier, crate::stop::Pause::Counted(5));
         }
+        let mut task = Task::new("Play.");
+        task.budget.max_tokens = tokens;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
-        let (result, disk) = runtime.block_on(recorded(builder, "Play."));
+        let (result, disk) = runtime.block_on(recorded(builder, task));
         let (rules, facts, recorded, resumed) = from_disk(&disk);
         prop_assert_eq!(&recorded, &result.verdict);
         let set: StopSet = StopSet::builder().rules(rules).build_fail_closed().unwrap();

@@ -53,10 +53,6 @@ impl Agent for Counts {
         "counts"
     }
 
-    fn init_state(&mut self, task: &Task) -> Result<State<Notes>, AgentError> {
-        Ok(State::new(&*task.objective, Notes::default()))
-    }
-
     fn reduce(&mut self, state: &mut State<Notes>, step: &Done<'_>) -> Result<(), AgentError> {
         state
             .data
@@ -387,6 +383,7 @@ async fn a_state_of_another_agent_is_refused_and_nothing_is_written() {
     struct Wants {
         other: u32,
     }
+    impl AgentData for Wants {}
     impl Agent for Other {
         type Data = Wants;
         fn name(&self) -> &str {

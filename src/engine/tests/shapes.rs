@@ -8,6 +8,8 @@ use serde_json::json;
 
 use super::*;
 
+impl AgentData for Shapes {}
+
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct Shapes {
     by_number: BTreeMap<u32, String>,

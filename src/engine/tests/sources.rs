@@ -24,10 +24,6 @@ impl<F: FnMut(&mut State<()>) + Send> Agent for Sets<F> {
         "sets"
     }
 
-    fn init_state(&mut self, task: &Task) -> Result<State<()>, AgentError> {
-        Ok(State::new(&*task.objective, ()))
-    }
-
     async fn decide(
         &mut self,
         _: &State<()>,

@@ -36,12 +36,11 @@ use self::http::Http;
 use self::link::{Lost, Status, Waiting};
 use self::pipe::{MAX_MESSAGE, Pipe};
 use self::tool::{McpTool, Spec};
-use super::agent::FileAgent;
 use super::build::AgentContext;
 use super::config::AgentFile;
 use super::gate::Glob;
 use super::secret::{Scrubbed, Secret};
-use crate::engine::Builder;
+use crate::engine::{Agent, Builder};
 use crate::error::{Error, Kind, Result};
 use crate::tools::passed_on;
 
@@ -129,7 +128,7 @@ impl AgentFile {
 
 impl McpServers {
     /// Adds the tools to an engine.
-    pub fn join(&self, engine: Builder<FileAgent>) -> Builder<FileAgent> {
+    pub fn join<A: Agent>(&self, engine: Builder<A>) -> Builder<A> {
         let tools = self.tools.iter().cloned();
         tools.fold(engine, |engine, tool| {
             engine.tool(Scrubbed::new(tool, self.key.clone()))

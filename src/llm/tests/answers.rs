@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::endpoint::{Endpoint, Play, calls, message, piece, says};
 use super::{KEY, address, client};
 use crate::engine::{ChatModel, Message, Request, ToolCall, ToolSpec};
-use crate::llm::{Endpoint as Address, Secret};
+use crate::llm::{Client, Endpoint as Address, Secret};
 use crate::stop::Usage;
 
 fn call(id: &str, name: &str, arguments: &str) -> ToolCall {
@@ -423,4 +423,24 @@ async fn a_service_that_refuses_thoughts_is_asked_without_them() {
         .unwrap_err();
     assert_eq!(error.attempts, 1, "{error}");
     assert!(asked.waits().is_empty());
+}
+
+#[tokio::test]
+async fn a_client_needs_only_an_address_and_a_model() {
+    let endpoint = Endpoint::playing([says("hi"), says("hi again")]);
+    let request = Request::new(vec![Message::user("hello")]);
+    let plain = Client::openai(&endpoint.base_url, "tiny").unwrap();
+    assert_eq!(plain.complete(&request, &|_| ()).await.unwrap().text, "hi");
+    let with_key = Address::new(&endpoint.base_url, "tiny")
+        .key(KEY)
+        .setting("temperature", 0);
+    let with_key = Client::new(with_key).unwrap();
+    with_key.complete(&request, &|_| ()).await.unwrap();
+    let seen = endpoint.seen();
+    let messages = json!([{"role": "user", "content": "hello"}]);
+    assert_eq!(seen[0].body, json!({"model": "tiny", "messages": messages}));
+    assert!(!seen[0].head.contains("authorization"), "{}", seen[0].head);
+    assert_eq!(seen[1].body["temperature"], 0);
+    let bearer = format!("authorization: Bearer {KEY}\r\n");
+    assert!(seen[1].head.contains(&bearer), "{}", seen[1].head);
 }

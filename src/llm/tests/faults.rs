@@ -433,3 +433,23 @@ fn an_address_or_a_key_that_cannot_be_is_refused_at_once() {
         "the key contains characters that a header cannot contain"
     );
 }
+
+#[tokio::test]
+async fn a_refusal_without_a_key_says_that_none_was_sent() {
+    let refusal = || {
+        let body = json!({"error": {"message": "who are you?"}});
+        Play::Whole(401, "", body.to_string())
+    };
+    let endpoint = Endpoint::playing([refusal(), refusal()]);
+    let without = Address {
+        key: Secret::default(),
+        ..address(&endpoint)
+    };
+    let said = client(without).ask().await.unwrap_err().message;
+    assert!(
+        said.ends_with("HTTP 401 Unauthorized: who are you? (no API key was sent)"),
+        "{said}"
+    );
+    let said = client(address(&endpoint)).ask().await.unwrap_err().message;
+    assert!(said.ends_with(": who are you?"), "{said}");
+}

@@ -7,8 +7,8 @@ use serde_json::json;
 
 use super::KEY;
 use super::endpoint::{Endpoint, Play, calls, message, says};
-use crate::engine::RunResult;
-use crate::llm::{AgentContext, AgentFile, Secret, Work};
+use crate::engine::{LastCalls, RunResult};
+use crate::llm::{AgentContext, AgentFile, Secret};
 use crate::stop::{CriticWish, Outcome};
 
 /// A directory with an agent file and a workspace.
@@ -40,7 +40,7 @@ impl Place {
         .unwrap()
     }
 
-    async fn run(&self, endpoint: &Endpoint, rest: &str) -> RunResult<Work> {
+    async fn run(&self, endpoint: &Endpoint, rest: &str) -> RunResult<LastCalls> {
         let environment = vec![
             ("PATH".into(), std::env::var_os("PATH").unwrap()),
             ("OPENAI_API_KEY".into(), KEY.into()),
@@ -61,7 +61,7 @@ impl Place {
 }
 
 /// Returns the critics' opinions on a step: name, wish, score.
-fn opinions(result: &RunResult<Work>, step: usize) -> Vec<(String, CriticWish, Option<f64>)> {
+fn opinions(result: &RunResult<LastCalls>, step: usize) -> Vec<(String, CriticWish, Option<f64>)> {
     let critics = result.steps[step].critics.iter();
     critics
         .map(|c| {

@@ -3,6 +3,8 @@
 use super::*;
 
 /// Stops if a decision comes later than this.
+///
+/// The limit of an engine is [`Builder::max_runtime`](crate::engine::Builder::max_runtime).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Timeout {

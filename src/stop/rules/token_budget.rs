@@ -3,6 +3,8 @@
 use super::*;
 
 /// Stops if more tokens than this were used.
+///
+/// The limit of an engine is [`Builder::max_tokens`](crate::engine::Builder::max_tokens).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TokenBudget {

@@ -12,6 +12,7 @@ mod stamp;
 use std::io;
 use std::path::{Component, Path, PathBuf};
 
+use jiff::Zoned;
 use serde::Serialize;
 
 pub use self::error::WriteError;
@@ -180,6 +181,35 @@ impl RunWriter {
             Kind::Usage,
             format!("every name for the run is taken in {}", root.display()),
         ))
+    }
+
+    /// Creates the run's directory below `root`, named after the agent and the time.
+    ///
+    /// # Errors
+    /// Fails like [`create_first`](Self::create_first).
+    pub(crate) fn create_dated(
+        root: impl AsRef<Path>,
+        agent: &str,
+        now: &Zoned,
+    ) -> crate::Result<Self> {
+        let plain = |letter: char| {
+            if letter.is_ascii_alphanumeric() || "-_.".contains(letter) {
+                letter
+            } else {
+                '-'
+            }
+        };
+        let agent: String = agent
+            .trim_start_matches('.')
+            .chars()
+            .take(60)
+            .map(plain)
+            .collect();
+        let agent = if agent.is_empty() { "run" } else { &agent };
+        let name = format!("{agent}-{}", now.strftime("%Y%m%d-%H%M%S"));
+        // Several runs of one agent may begin in the same second.
+        let more = (2..100).map(|n| format!("{name}-{n}"));
+        Self::create_first(root, std::iter::once(name.clone()).chain(more))
     }
 
     /// Takes over a run's directory to continue the run, and keeps it locked. Nothing else is

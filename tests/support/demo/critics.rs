@@ -8,7 +8,7 @@ use super::cast::{Actor, Decided, act, answer, engine, input, reviewer};
 use super::stage::{Run, Stage};
 use trace_board::engine::{Action, CriticCx, Decision, Opinion, State, StepCx, Task};
 use trace_board::error::Result;
-use trace_board::stop::{Budget, Origin, Usage};
+use trace_board::stop::Usage;
 use trace_board::tools::{ReadFile, WriteFile};
 
 /// Requirements for a text. Critics set them through the state.
@@ -194,11 +194,8 @@ pub(super) fn judge(stage: &Stage) -> Result<Run> {
     let words = ["moss", "iron", "lantern"];
     let engine = engine(Actor::new(stage, "poet", (), rhyme))
         .critic(reviewer("judge", judged))
-        .budget(
-            Budget::default()
-                .tokens(2_000, Origin::Engine)
-                .steps(12, Origin::Engine),
-        );
+        .max_tokens(2_000)
+        .max_steps(12);
     stage.play(
         engine,
         Task::new("Write a line that the judge likes.")

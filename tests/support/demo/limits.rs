@@ -10,9 +10,7 @@ use super::cast::{Actor, Decided, Device, act, ask, calls, engine, field, says};
 use super::stage::{Run, Stage};
 use trace_board::engine::{Action, Decision, Done, Scripted, State, StepCx, Task};
 use trace_board::error::Result;
-use trace_board::stop::{
-    Budget, Gate, Keyword, LoopDetection, MaxRounds, Origin, Stagnation, StopOnTool,
-};
+use trace_board::stop::{Gate, Keyword, LoopDetection, MaxRounds, Stagnation, StopOnTool};
 use trace_board::tools::{ListDir, ReadFile, Search};
 
 /// A reader's position in a file.
@@ -104,11 +102,8 @@ pub(super) fn budget_time(stage: &Stage) -> Result<Run> {
     );
     let engine = engine(Actor::new(stage, "renderer", (), next_frame))
         .tool(render.takes(stage.dice.between(1_400, 2_400)))
-        .budget(
-            Budget::default()
-                .time(Duration::from_secs(12), Origin::Engine)
-                .steps(40, Origin::Engine),
-        );
+        .max_runtime(Duration::from_secs(12))
+        .max_steps(40);
     stage.play(
         engine,
         Task::new("Render the film, picture by picture.").id("film"),

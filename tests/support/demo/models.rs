@@ -5,9 +5,10 @@ use serde_json::{Value, json};
 
 use super::cast::{Actor, Device, Nothing, ask, calls, engine, says};
 use super::stage::{Run, Stage};
+use trace_board::engine::parse::ReAct;
 use trace_board::engine::{
-    ChatModel, Done, Keep, ModelError, Prompt, ReAct, Reply, Request, Scripted, State, StepCx,
-    Task, ToolCall,
+    ChatModel, Done, Keep, ModelError, Prompt, Reply, Request, Scripted, State, StepCx, Task,
+    ToolCall,
 };
 use trace_board::error::Result;
 use trace_board::tools::{ReadFile, ReplaceLines, Search};

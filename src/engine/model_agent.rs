@@ -1,21 +1,37 @@
-//! Defines the agent that an agent file describes. Its model makes every decision, and its state
-//! holds the last step's calls.
+//! Defines the ready-made agent: its model makes every decision, and its state holds the last
+//! calls.
 
 use serde::{Deserialize, Serialize};
 
-use crate::engine::{Agent, AgentError, Done, Prompt, State, StepCx, Task};
+use super::agent::{Agent, AgentError, Done, Prompt, StepCx};
+use super::decision::Action;
+use super::state::State;
 
 /// Maximum length of a call or result in the state, in bytes. The step has both in full.
 const MAX_NOTE_BYTES: usize = 500;
 
-/// An agent that consists of instructions, without code.
+/// An agent that consists of instructions. The engine's model makes every decision:
+///
+/// ```
+/// use trace_board::engine::{Engine, ModelAgent, Reply, Scripted};
+///
+/// # fn main() -> trace_board::Result<()> {
+/// # let model = Scripted::new([Reply::text("42")]);
+/// let agent = ModelAgent::new("clerk", "You do sums.");
+/// let engine = Engine::builder(agent).model(model).build()?;
+/// # Ok(())
+/// # }
+/// ```
+///
+/// A client for real models is [`llm::Client`](crate::llm::Client). An agent that needs a state of
+/// its own, or that makes some decisions itself, implements [`Agent`].
 #[derive(Debug, Clone)]
-pub struct FileAgent {
+pub struct ModelAgent {
     name: String,
     system: String,
 }
 
-impl FileAgent {
+impl ModelAgent {
     /// Creates an agent with the system prompt `system`.
     pub fn new(name: impl Into<String>, system: impl Into<String>) -> Self {
         Self {
@@ -25,38 +41,31 @@ impl FileAgent {
     }
 }
 
-/// The agent's state: enough for a reader and the stagnation rule to see progress.
+/// The state of a [`ModelAgent`]: enough for a reader and the stagnation rule to see progress.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Work {
+pub struct LastCalls {
     /// The last step's tool calls, each with the start of its arguments.
     pub last_calls: Vec<String>,
     /// The starts of their results.
     pub last_results: Vec<String>,
 }
 
-impl Agent for FileAgent {
-    type Data = Work;
+impl Agent for ModelAgent {
+    type Data = LastCalls;
 
     fn name(&self) -> &str {
         &self.name
     }
 
-    fn init_state(&mut self, task: &Task) -> Result<State<Work>, AgentError> {
-        Ok(State::new(task.objective.clone(), Work::default()))
+    fn prepare(&mut self, state: &State<LastCalls>, cx: &StepCx<'_>) -> Result<Prompt, AgentError> {
+        Ok(Prompt::new(state, cx).system(&*self.system))
     }
 
-    fn prepare(&mut self, state: &State<Work>, cx: &StepCx<'_>) -> Result<Prompt, AgentError> {
-        Ok(Prompt {
-            system: Some(self.system.clone()),
-            user: (cx.step == 0).then(|| state.task.clone()),
-        })
-    }
-
-    fn reduce(&mut self, state: &mut State<Work>, step: &Done<'_>) -> Result<(), AgentError> {
+    fn reduce(&mut self, state: &mut State<LastCalls>, step: &Done<'_>) -> Result<(), AgentError> {
         if step.results.is_empty() {
             return Ok(());
         }
-        let call = |action: &crate::engine::Action| {
+        let call = |action: &Action| {
             let args = serde_json::to_string(&action.args).unwrap_or_default();
             cut(&format!("{} {args}", action.name)).to_owned()
         };
