@@ -116,8 +116,8 @@
 //! `board`, which is on by default, contains the whole program and the built-in JSON Schema
 //! validator of `structured_output`. `cloud` adds object stores, and `parquet` adds Parquet tables.
 //! Without features, the crate runs agents, calls their models, writes traces and reads those of
-//! every supported tool except databases, but can't explain or show them. It then depends on 92
-//! crates instead of 225.
+//! every supported tool except databases, but can't explain or show them. It then depends on 94
+//! crates instead of 228.
 //!
 //! # Modules
 //!

@@ -49,6 +49,7 @@
 //! | input and output tokens | [`Builder::max_tokens`] | none |
 //! | cost | [`Builder::max_cost`] | none |
 //! | the first three, for one task | [`Task::max_steps`], [`Task::max_runtime`], [`Task::max_tokens`]; they override the engine's | the engine's |
+//! | steps, if the agent sets a lower limit than that | [`State::max_steps`] | none |
 //! | one tool call | [`ToolLimits::timeout`] | one minute |
 //! | one reply of a model | [`Endpoint::timeouts`](crate::llm::Endpoint::timeouts) and [`retry`](crate::llm::Endpoint::retry), within the run's remaining time | ten minutes an attempt |
 //!
