@@ -177,6 +177,26 @@ fn facts_of(step: u64, line: &[u8]) -> StepFacts {
     StepFacts::from_step(step, &crate::format::step(&record).unwrap()).unwrap()
 }
 
+#[tokio::test]
+async fn a_reason_that_the_agent_sets_counts_before_the_stop_of_a_critic() {
+    let agent = Random {
+        sets: None,
+        beats: [Beat::Sets("env_terminal", false)].into(),
+        stops_at: None,
+    };
+    let play = Engine::builder(agent).critic(Temper(vec![(0.0, 0)]));
+    let (result, disk) = recorded(play.process(None), "Play.").await;
+    assert_eq!(result.verdict.source, Source::Agent);
+    let files = Files::open(&disk.dir.as_ref().unwrap().path().join("r"));
+    let key = RunKey::new("r");
+    let told = summary(&key, "r".to_owned(), &files.index, ExternalFacts::default());
+    assert_eq!(
+        told.verdict.sentence,
+        "The agent ended the run as env_terminal after step 0"
+    );
+    assert!(told.verdict.contradictions.is_empty());
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(times(40, 300) as u32))]
 

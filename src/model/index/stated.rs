@@ -11,7 +11,7 @@ use super::{Index, Segment, Stopping};
 use crate::model::event::StopNote;
 use crate::model::head::{answer_hash, non_text_answer_hash};
 use crate::model::stated::{Agreement, Fact, Said, Source, Stated};
-use crate::model::{Code, Manifest, Origin, Reading, StopReason, StopVerdict};
+use crate::model::{Code, Manifest, Origin, Reading, StopReason, StopVerdict, end};
 
 /// A manifest is finished within this many microseconds of its run's last event.
 const LATE_MICROS: i64 = 1_000_000;
@@ -212,6 +212,11 @@ impl Index {
         if stated.is_empty() {
             return Agreement::Unknown;
         }
+        // In board's engine, a stop reason in the agent's state counts before the critics.
+        let is_agents = self
+            .recorded_stops()
+            .iter()
+            .any(|(stop, _)| stop.source == end::Source::Agent);
         for (at, stopping) in self
             .stops_of(segment)
             .filter(|(at, _)| self.is_last(segment, *at))
@@ -221,6 +226,7 @@ impl Index {
                     reason: Some(reason),
                     ..
                 }) => ("the stop check", "/payload/stop_reason", &**reason),
+                Stopping::Critic(_) if is_agents => continue,
                 Stopping::Critic(_) => ("the critics' event", "/phase", "critic_stop"),
                 Stopping::Check(_) | Stopping::End(_) => continue,
             };
