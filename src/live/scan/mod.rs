@@ -7,7 +7,7 @@ mod watching;
 
 use std::borrow::Borrow;
 use std::cmp::{Ordering, Reverse};
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ffi::OsStr;
 use std::hash::{Hash, Hasher};
 use std::num::NonZero;
@@ -38,8 +38,8 @@ const PIECE_BYTES: u64 = 4 << 20;
 /// until all of them are read.
 const MAX_TOGETHER: usize = 64;
 const TOGETHER_TIME: Duration = Duration::from_millis(10);
-/// At the start, the newest runs are read first if there are at most this many. Finding out when runs
-/// were written takes about 20 µs for each, and would delay the first row of more.
+/// At the start, the newest runs are read first. Finding out when a run was written takes about
+/// 20 µs. With more runs than this, another thread does it, and others are read meanwhile.
 const MAX_SORTED: usize = 10_000;
 /// The interval between checks of live runs.
 const LIVE_EVERY: Duration = Duration::from_secs(1);
@@ -124,6 +124,17 @@ impl Hash for Place {
     }
 }
 
+/// When runs were written, in microseconds since the epoch.
+type Written = HashMap<RunKey, i64>;
+
+fn written(runs: &[Arc<Run>]) -> Written {
+    let written = runs.iter().filter_map(|run| {
+        let (_, newest) = run.dir().written()?;
+        Some((run.key().clone(), newest))
+    });
+    written.collect()
+}
+
 /// Which large files were listed.
 #[derive(Debug, Clone, Copy)]
 enum Listed {
@@ -141,6 +152,8 @@ pub(super) struct Scanner {
     cache: Option<Arc<Cache>>,
     stored: Option<Arc<StoredIndexes>>,
     saver: Option<JoinHandle<()>>,
+    /// Finds out when the runs of the backlog were written, if there are many.
+    sorter: Option<JoinHandle<Written>>,
     watcher: Option<notify::RecommendedWatcher>,
     fault: Option<String>,
     /// The runs by the bytes of their directories' paths, so that those below a directory are
@@ -195,6 +208,7 @@ impl Scanner {
             cache: cache_dir.and_then(Cache::open).map(Arc::new),
             stored: cache_dir.and_then(StoredIndexes::open).map(Arc::new),
             saver: None,
+            sorter: None,
             options,
             watcher: None,
             fault: None,
@@ -526,10 +540,52 @@ impl Scanner {
             }
         }
         self.publish();
-        if !looked && self.backlog.len() <= MAX_SORTED {
+        if !looked {
             self.shared.beat.beat(LOOKING);
+            self.sort_backlog(MAX_SORTED);
+        }
+    }
+
+    /// Moves the newest runs of the backlog to its front: at once if there are at most `most`, and
+    /// otherwise when it's known which ones these are.
+    pub(super) fn sort_backlog(&mut self, most: usize) {
+        let runs = self.backlog.first(usize::MAX);
+        if runs.len() <= most {
+            let written = written(&runs);
+            return self
+                .backlog
+                .sort_by_key(|run| Reverse(written.get(run.key()).copied()));
+        }
+        let shared = Arc::clone(&self.shared);
+        let look = move || {
+            let written = written(&runs);
+            shared.hints.wake();
+            written
+        };
+        // Without a thread, they are read in the order of their paths.
+        let thread = std::thread::Builder::new().name("board-sort".to_owned());
+        self.sorter = thread.spawn(look).ok();
+    }
+
+    /// Sorts the backlog if it became known which of its runs are the newest.
+    fn take_sorted(&mut self) {
+        let done = self.sorter.take_if(|sorter| sorter.is_finished());
+        // A panic in the thread was reported when it happened.
+        if let Some(Ok(written)) = done.map(JoinHandle::join) {
             self.backlog
-                .sort_by_key(|run| Reverse(run.dir().written().map(|(_, newest)| newest)));
+                .sort_by_key(|run| Reverse(written.get(run.key()).copied()));
+        }
+    }
+
+    /// Waits until it's known which runs of the backlog are the newest.
+    #[cfg(test)]
+    pub(super) fn wait_for_order(&mut self) {
+        while self
+            .sorter
+            .as_ref()
+            .is_some_and(|sorter| !sorter.is_finished())
+        {
+            std::thread::yield_now();
         }
     }
 
@@ -862,6 +918,7 @@ impl Scanner {
         if self.backlog.is_empty() {
             return false;
         }
+        self.take_sorted();
         let runs = self.next_to_read();
         match &*runs {
             [] => {}

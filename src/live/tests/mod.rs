@@ -1,4 +1,5 @@
 use std::fs;
+use std::num::NonZero;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -171,6 +172,49 @@ fn start(root: &std::path::Path, cache: &std::path::Path) -> Vec<(String, Option
             )
         })
         .collect()
+}
+
+fn set_written(dir: &Path, time: std::time::SystemTime) {
+    for file in fs::read_dir(dir).unwrap() {
+        let file = fs::File::options().append(true).open(file.unwrap().path());
+        file.unwrap().set_modified(time).unwrap();
+    }
+}
+
+#[test]
+fn of_very_many_runs_the_newest_are_read_first_too() {
+    let root = tempfile::tempdir().unwrap();
+    let hours = [("a", 5), ("b", 3), ("c", 1), ("d", 2), ("e", 4)];
+    let dirs = hours.map(|(key, _)| write_old_run(root.path(), key, "count"));
+    for most in [0, 10] {
+        let roots = vec![root.path().to_owned()];
+        let shared = Arc::new(Shared::new(&roots, &[]));
+        let options = Options {
+            poll: Some(Duration::MAX),
+            threads: NonZero::new(1),
+            ..Options::default()
+        };
+        let mut scanner = scan::Scanner::new(Arc::clone(&shared), roots, options);
+        let same_time = std::time::SystemTime::now() - Duration::from_secs(24 * 3_600);
+        dirs.iter().for_each(|dir| set_written(dir, same_time));
+        scanner.look_at_roots();
+        for (dir, (_, hours)) in dirs.iter().zip(hours) {
+            let before = Duration::from_secs(hours * 3_600);
+            set_written(dir, std::time::SystemTime::now() - before);
+        }
+        scanner.sort_backlog(most);
+        scanner.wait_for_order();
+        let mut order = Vec::new();
+        while scanner.backlog() > 0 {
+            scanner.read_piece();
+            let runs = shared.runs.read().unwrap();
+            let read = runs.values().filter(|run| run.is_known());
+            let fresh = read.map(|run| run.key().to_string());
+            let fresh: Vec<_> = fresh.filter(|key| !order.contains(key)).collect();
+            order.extend(fresh);
+        }
+        assert_eq!(order, ["c", "d", "b", "e", "a"], "{most}");
+    }
 }
 
 fn cache_file(cache: &std::path::Path) -> PathBuf {
