@@ -769,9 +769,15 @@ impl Run {
         if self.is_gone() {
             return News::default();
         }
-        // Don't wait for a page that is reloading a large run. The run is checked again within a
-        // second.
-        let Ok(mut held) = self.held.try_lock() else {
+        // A run that wasn't read yet isn't being reloaded, so a request has the lock only for a
+        // moment. Otherwise don't wait for a page that is reloading a large run. The run is checked
+        // again within a second.
+        let held = if self.is_known() {
+            self.held.try_lock().ok()
+        } else {
+            Some(self.held())
+        };
+        let Some(mut held) = held else {
             return News::default();
         };
         // If the files were evicted, keep what was read from them.
