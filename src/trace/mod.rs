@@ -52,7 +52,6 @@ mod whole;
 mod write;
 
 #[cfg(feature = "board")]
-#[cfg(feature = "board")]
 pub(crate) use crate::format::name_stores;
 pub use beside::BesideRecords;
 pub use blocks::{Block, Blocks};
