@@ -213,10 +213,12 @@ impl Index {
             return Agreement::Unknown;
         }
         // In board's engine, a stop reason in the agent's state counts before the critics.
-        let is_agents = self
-            .recorded_stops()
-            .iter()
-            .any(|(stop, _)| stop.source == end::Source::Agent);
+        let is_agents = || {
+            let stops = self.recorded_stops();
+            stops
+                .iter()
+                .any(|(stop, _)| stop.source == end::Source::Agent)
+        };
         for (at, stopping) in self
             .stops_of(segment)
             .filter(|(at, _)| self.is_last(segment, *at))
@@ -226,7 +228,7 @@ impl Index {
                     reason: Some(reason),
                     ..
                 }) => ("the stop check", "/payload/stop_reason", &**reason),
-                Stopping::Critic(_) if is_agents => continue,
+                Stopping::Critic(_) if is_agents() => continue,
                 Stopping::Critic(_) => ("the critics' event", "/phase", "critic_stop"),
                 Stopping::Check(_) | Stopping::End(_) => continue,
             };
