@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::agent::{Agent, AgentError, Done, Prompt, StepCx};
 use super::decision::Action;
 use super::state::State;
+use crate::model::names::cut_at;
 
 /// Maximum length of a call or result in the state, in bytes. The step has both in full.
 const MAX_NOTE_BYTES: usize = 500;
@@ -67,13 +68,13 @@ impl Agent for ModelAgent {
         }
         let call = |action: &Action| {
             let args = serde_json::to_string(&action.args).unwrap_or_default();
-            cut(&format!("{} {args}", action.name)).to_owned()
+            cut_at(&format!("{} {args}", action.name), MAX_NOTE_BYTES).to_owned()
         };
         state.data.last_calls = step.decision.actions.iter().map(call).collect();
         state.data.last_results = step
             .results
             .iter()
-            .map(|result| cut(&result.text()).to_owned())
+            .map(|result| cut_at(&result.text(), MAX_NOTE_BYTES).to_owned())
             .collect();
         let failed = step.results.iter().filter(|result| !result.is_ok()).count();
         for (name, many) in [
@@ -91,10 +92,4 @@ impl Agent for ModelAgent {
         }
         Ok(())
     }
-}
-
-/// Truncates a text to [`MAX_NOTE_BYTES`].
-fn cut(text: &str) -> &str {
-    text.get(..text.floor_char_boundary(MAX_NOTE_BYTES))
-        .unwrap_or(text)
 }
