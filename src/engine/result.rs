@@ -57,7 +57,7 @@ impl<D> RunResult<D> {
     ///
     /// # Errors
     /// Fails if the run wasn't recorded, or its file can't be opened. An item is an error if its
-    /// line can't be read, and it's the last one then.
+    /// line isn't JSON. If the file can't be read on, the error is the last item.
     pub fn recorded_events(&self) -> crate::Result<RecordedEvents> {
         let Some(dir) = &self.trace else {
             let error = Error::new(Kind::NotFound, "the run has no trace");
@@ -246,13 +246,14 @@ impl Iterator for RecordedEvents {
         let (path, lines) = self.0.as_mut()?;
         let number = lines.so_far().lines + 1;
         let line = lines.next_line().transpose()?;
+        let is_unreadable = line.is_err();
         let read = line.and_then(|line| Ok(serde_json::from_slice(line)?));
         let read = read.map_err(|wrong| {
             let what = format!("can't read line {number} of {}", path.display());
             Error::new(Kind::Unreadable, what).because(wrong)
         });
-        // After a failed read, nothing more can be read.
-        if read.is_err() {
+        // After a failed read, nothing more can be read. A line that isn't JSON hides no other.
+        if is_unreadable {
             self.0 = None;
         }
         Some(read)

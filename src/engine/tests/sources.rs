@@ -562,17 +562,17 @@ async fn events_have_times_and_errors_and_their_payloads_are_read_from_the_trace
         ]
     );
 
-    // What can't be read isn't made up.
+    // What can't be read isn't made up, and hides nothing.
     let path = result.trace.as_ref().unwrap().join("events.jsonl");
     let text = std::fs::read_to_string(&path).unwrap();
     std::fs::write(&path, format!("{text}nonsense\n{text}")).unwrap();
     let mut read: Vec<_> = result.recorded_events().unwrap().collect();
-    let error = read.pop().unwrap().unwrap_err().to_string();
-    assert!(
-        error.starts_with(&format!("can't read line {} of ", read.len() + 1)),
-        "{error}"
-    );
-    assert_eq!(read.len(), disk.events.len());
+    let nonsense = read.remove(disk.events.len());
+    let error = nonsense.unwrap_err().to_string();
+    let place = format!("can't read line {} of ", disk.events.len() + 1);
+    assert!(error.starts_with(&place), "{error}");
+    let read: Vec<_> = read.into_iter().map(crate::Result::unwrap).collect();
+    assert_eq!(read, [&disk.events[..], &disk.events[..]].concat());
     let unrecorded = engine([Decision::final_answer("done")]).build().unwrap();
     let result = unrecorded.run("t").await;
     let error = result.recorded_events().unwrap_err();
