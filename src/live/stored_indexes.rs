@@ -7,7 +7,7 @@
 
 use std::fs::{self, File};
 use std::hash::{DefaultHasher, Hash as _, Hasher};
-use std::io::{self, BufRead as _, BufReader, BufWriter, Read, Seek as _, Write};
+use std::io::{self, BufRead as _, BufReader, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -104,17 +104,15 @@ impl StoredIndexes {
         let content = Summed {
             target: beside.as_file_mut(),
             sum: DefaultHasher::new(),
+            bytes: 0,
         };
         let mut content = BufWriter::with_capacity(BLOCK_BYTES, content);
         content.write_all(&first_line)?;
         postcard::to_io(index, &mut content).map_err(io::Error::other)?;
-        let Summed { target, sum } = content
+        let Summed { target, sum, .. } = content
             .into_inner()
             .map_err(io::IntoInnerError::into_error)?;
         target.write_all(&sum.finish().to_le_bytes())?;
-        if target.stream_position()? > MAX_FILE_BYTES {
-            return Err(io::ErrorKind::FileTooLarge.into());
-        }
         beside.persist(place).map_err(|error| error.error)?;
         self.make_room()
     }
@@ -130,6 +128,7 @@ impl StoredIndexes {
         let content = Summed {
             target: file.take(found.len().saturating_sub(SUM_BYTES)),
             sum: DefaultHasher::new(),
+            bytes: 0,
         };
         let mut content = BufReader::with_capacity(BLOCK_BYTES, content);
         let mut first_line = Vec::new();
@@ -152,7 +151,7 @@ impl StoredIndexes {
 
     fn read_head(&self, place: &Path) -> Option<Head> {
         let file = cache_file::open(place, Access::Read).ok()?;
-        let line = cache_file::lines(file, 1 << 16, 1 << 17).next()?;
+        let line = cache_file::lines(file, BLOCK_BYTES, MAX_HEAD_BYTES).next()?;
         serde_json::from_slice(&line).ok()
     }
 
@@ -232,7 +231,7 @@ fn read(mut content: BufReader<Summed<io::Take<File>>>) -> Option<Index> {
     let mut scratch = vec![0; MAX_TEXT_BYTES];
     let (index, _) = postcard::from_io((&mut content, &mut scratch)).ok()?;
     let has_rest = !content.fill_buf().ok()?.is_empty();
-    let Summed { target, sum } = content.into_inner();
+    let Summed { target, sum, .. } = content.into_inner();
     let mut noted = [0; SUM_BYTES as usize];
     target.into_inner().read_exact(&mut noted).ok()?;
     (!has_rest && sum.finish().to_le_bytes() == noted).then_some(index)
@@ -242,12 +241,18 @@ fn read(mut content: BufReader<Summed<io::Take<File>>>) -> Option<Index> {
 struct Summed<T> {
     target: T,
     sum: DefaultHasher,
+    /// How many bytes that is.
+    bytes: u64,
 }
 
 impl<T: Write> Write for Summed<T> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let written = self.target.write(bytes)?;
         self.sum.write(bytes.get(..written).unwrap_or_default());
+        self.bytes += written as u64;
+        if self.bytes + SUM_BYTES > MAX_FILE_BYTES {
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
         Ok(written)
     }
 
@@ -260,6 +265,7 @@ impl<T: Read> Read for Summed<T> {
     fn read(&mut self, space: &mut [u8]) -> io::Result<usize> {
         let read = self.target.read(space)?;
         self.sum.write(space.get(..read).unwrap_or_default());
+        self.bytes += read as u64;
         Ok(read)
     }
 }
