@@ -425,8 +425,8 @@ impl Run {
         (agrees && self.stamps_now() == Some(stamps)).then_some(index)
     }
 
-    /// Returns whether the index is worth storing. In tests, it always is. The index of a document isn't stored, because its
-    /// lines can't be found without reading the document.
+    /// Returns whether the index is worth storing. In tests, it always is. The index of a document
+    /// isn't stored, because its lines can't be found without reading the document.
     fn is_storable(&self) -> bool {
         let is_large = self.is_large() || cfg!(test);
         is_large && !self.dir.is_document() && !self.dir.is_packed()
@@ -646,22 +646,25 @@ impl Run {
         let Ok(mut held) = self.held.try_lock() else {
             return false;
         };
-        let stamps = match &*held {
-            Held::Open(reader) => self.stamps_of(reader),
-            // The index is a stored one.
-            Held::Parked(stamps) => Some(*stamps),
-            Held::Unread | Held::Reloading(_) | Held::Failed(_) => None,
+        let fresh = match &*held {
+            Held::Open(reader) => {
+                let Some(stamps) = self.stamps_of(reader) else {
+                    return false;
+                };
+                Some(stamps)
+            }
+            // The index is the stored one.
+            Held::Parked(_) if !self.is_parked() => None,
+            Held::Unread | Held::Parked(_) | Held::Reloading(_) | Held::Failed(_) => return false,
         };
-        let Some(stamps) = stamps else {
-            return false;
-        };
-        *held = Held::Parked(stamps);
         let mut shown = self.index.write().unwrap_or_else(PoisonError::into_inner);
-        let Some(index) = shown.take() else {
-            return false;
-        };
-        if let Some(stored) = self.stored.as_ref().filter(|_| self.is_storable()) {
-            stored.store(&self.dir, stamps, index);
+        let index = shown.take();
+        if let Some(stamps) = fresh {
+            *held = Held::Parked(stamps);
+            let stored = self.stored.as_ref().filter(|_| self.is_storable());
+            if let (Some(stored), Some(index)) = (stored, index) {
+                stored.store(&self.dir, stamps, index);
+            }
         }
         true
     }
@@ -801,9 +804,17 @@ impl Run {
         };
         if let Some(stamps) = waits
             && self.stamps_now() == stamps
-            && !(self.is_parked() && self.life_moved())
         {
-            return News::default();
+            let is_stored = matches!(*held, Held::Parked(_)) && !self.is_parked();
+            if is_stored && self.life_moved() {
+                return News {
+                    changed: self.sum_up(),
+                    ..News::default()
+                };
+            }
+            if !self.is_parked() || !self.life_moved() {
+                return News::default();
+            }
         }
         let (delta, touched, more, waits) = match &mut *held {
             Held::Open(reader) => {

@@ -91,6 +91,28 @@ fn a_stored_index_is_shown_without_reading_until_the_files_change() {
 }
 
 #[test]
+fn the_life_of_a_run_goes_on_while_its_stored_index_is_shown() {
+    let (root, cache) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let dir = write_old_run(root.path(), "a", "count");
+    fs::remove_file(dir.join("manifest.json")).unwrap();
+    let begins = "{\"phase\": \"INIT\", \"ts\": \"2020-01-01T00:00:00+00:00\"}\n";
+    fs::write(dir.join("events.jsonl"), begins).unwrap();
+    set_written(
+        &dir,
+        std::time::SystemTime::now() - Duration::from_secs(3_600),
+    );
+    let store = open_store(cache.path());
+    let run = parked(&dir, &store);
+    drop(run.index());
+    assert!(run.has_stored_index());
+    let sign = run.summary().life.sign.unwrap();
+    run.set_sign(sign - 600_000_000);
+    assert!(run.refresh(1 << 20).changed);
+    assert_eq!(run.summary().life.sign, Some(sign));
+    assert!(run.has_stored_index(), "nothing was read");
+}
+
+#[test]
 fn a_stored_index_that_disagrees_with_the_row_is_not_used() {
     let (root, cache) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let dir = write_old_run(root.path(), "a", "count");
