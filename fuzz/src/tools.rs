@@ -118,7 +118,7 @@ fn pages(dir: &RunDir, index: &Index) {
             is_abandoned,
             is_nested,
             outside: head.outside.clone(),
-            links: Box::default(),
+            links: Default::default(),
             ..page
         };
         assert_eq!(*head, page, "step {n}");

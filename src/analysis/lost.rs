@@ -116,7 +116,7 @@ fn first_unread(index: &Index) -> Option<usize> {
 /// Returns what the replies used in the step in which the newest run broke off, if its events
 /// record it. The step may have used more.
 pub(super) fn spent_without_line(index: &Index) -> Option<SpentNote> {
-    unfinished(index)?.spent
+    unfinished(index)?.unwritten.as_ref()?.spent
 }
 
 /// Returns the events of the step in which the newest run broke off.

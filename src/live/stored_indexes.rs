@@ -1,8 +1,8 @@
 //! Stores the indexes of large runs, so that opening such a run doesn't have to wait until its files
 //! were read again.
 //!
-//! A file begins with a line of JSON that names the run. The index and a checksum follow. A file is
-//! valid for the build that wrote it, while the run's files have the same stamps. The files may
+//! A file begins with a line of JSON that names the run. The pieces of the index follow, each with its
+//! length, so that all cores can read them, and a checksum. A file is valid for the build that wrote it, while the run's files have the same stamps. The files may
 //! be deleted at any time. They contain tasks and answers, so only their owner may read them.
 
 use std::fs::{self, File};
@@ -10,12 +10,14 @@ use std::hash::{DefaultHasher, Hash as _, Hasher};
 use std::io::{self, BufRead as _, BufReader, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::JoinHandle;
+use std::thread::{self, JoinHandle};
 use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
 
 use crate::cache_file::{self, Access};
+use crate::in_order::cores;
+use crate::model::index::Piece;
 use crate::model::{Format, Index};
 use crate::trace::{RunDir, StampsHash};
 
@@ -31,9 +33,8 @@ const MAX_BYTES: u64 = 512 << 20;
 const SUM_BYTES: u64 = 8;
 /// How much is read and written at a time.
 const BLOCK_BYTES: usize = 64 << 10;
-/// A longer first line isn't read, nor is an index with a longer text.
+/// A longer first line isn't read.
 const MAX_HEAD_BYTES: u64 = 64 << 10;
-const MAX_TEXT_BYTES: usize = 1 << 20;
 
 /// The first line of a file.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
@@ -86,7 +87,7 @@ impl StoredIndexes {
                 tracing::debug!("can't store the index of {}: {error}", head.dir.display());
             }
         };
-        *writer = std::thread::Builder::new()
+        *writer = thread::Builder::new()
             .name("board-indexes".to_owned())
             .spawn(write)
             .ok();
@@ -108,7 +109,11 @@ impl StoredIndexes {
         };
         let mut content = BufWriter::with_capacity(BLOCK_BYTES, content);
         content.write_all(&first_line)?;
-        postcard::to_io(index, &mut content).map_err(io::Error::other)?;
+        for piece in index.pieces() {
+            let bytes = postcard::to_stdvec(&piece).map_err(io::Error::other)?;
+            content.write_all(&(bytes.len() as u64).to_le_bytes())?;
+            content.write_all(&bytes)?;
+        }
         let Summed { target, sum, .. } = content
             .into_inner()
             .map_err(io::IntoInnerError::into_error)?;
@@ -226,15 +231,62 @@ impl StoredIndexes {
     }
 }
 
-/// Reads an index that is followed by the checksum of everything before.
-fn read(mut content: BufReader<Summed<io::Take<File>>>) -> Option<Index> {
-    let mut scratch = vec![0; MAX_TEXT_BYTES];
-    let (index, _) = postcard::from_io((&mut content, &mut scratch)).ok()?;
-    let has_rest = !content.fill_buf().ok()?.is_empty();
+type Content = BufReader<Summed<io::Take<File>>>;
+
+/// Reads the pieces of an index on all cores, and the checksum of everything before it.
+fn read(content: Content) -> Option<Index> {
+    let source = Mutex::new((0, content));
+    let pieces = Mutex::new(Vec::new());
+    let read_some = || -> Option<()> {
+        loop {
+            let (number, bytes) = {
+                let mut source = source.lock().unwrap_or_else(PoisonError::into_inner);
+                let (next, content) = &mut *source;
+                let Some(bytes) = next_piece(content)? else {
+                    return Some(());
+                };
+                *next += 1;
+                (*next, bytes)
+            };
+            let (piece, rest) = postcard::take_from_bytes::<Piece<'static>>(&bytes).ok()?;
+            if !rest.is_empty() {
+                return None;
+            }
+            let mut pieces = pieces.lock().unwrap_or_else(PoisonError::into_inner);
+            pieces.push((number, piece));
+        }
+    };
+    let is_complete = thread::scope(|scope| {
+        let more: Vec<_> = (1..cores().get()).map(|_| scope.spawn(read_some)).collect();
+        let is_complete = read_some().is_some();
+        more.into_iter()
+            .all(|thread| matches!(thread.join(), Ok(Some(()))))
+            && is_complete
+    });
+    let (_, content) = source.into_inner().unwrap_or_else(PoisonError::into_inner);
     let Summed { target, sum, .. } = content.into_inner();
     let mut noted = [0; SUM_BYTES as usize];
     target.into_inner().read_exact(&mut noted).ok()?;
-    (!has_rest && sum.finish().to_le_bytes() == noted).then_some(index)
+    if !is_complete || sum.finish().to_le_bytes() != noted {
+        return None;
+    }
+    let mut pieces = pieces.into_inner().unwrap_or_else(PoisonError::into_inner);
+    pieces.sort_unstable_by_key(|(number, _)| *number);
+    Index::from_pieces(pieces.into_iter().map(|(_, piece)| piece))
+}
+
+/// Reads the bytes of the next piece. Returns the inner `None` at the end, and the outer one if the
+/// piece isn't complete.
+fn next_piece(content: &mut Content) -> Option<Option<Vec<u8>>> {
+    if content.fill_buf().ok()?.is_empty() {
+        return Some(None);
+    }
+    let mut length = [0; size_of::<u64>()];
+    content.read_exact(&mut length).ok()?;
+    let length = u64::from_le_bytes(length);
+    let mut bytes = Vec::new();
+    content.take(length).read_to_end(&mut bytes).ok()?;
+    (bytes.len() as u64 == length).then_some(Some(bytes))
 }
 
 /// Hashes what is written or read.

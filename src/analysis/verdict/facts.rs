@@ -206,7 +206,7 @@ impl<'a> Facts<'a> {
     pub(super) fn last_mode(&self) -> Option<&'a str> {
         let mode = match self.group.filter(|_| !self.written) {
             // If the step has no line, its events record the decision.
-            Some(group) => match group.decision.as_deref()? {
+            Some(group) => match group.decision()? {
                 mode @ ("final" | "wait" | "handoff") => mode,
                 _ => "act",
             },

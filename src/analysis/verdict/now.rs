@@ -70,7 +70,7 @@ impl Facts<'_> {
                 _ => Doing::Other("asking for approval"),
             },
             _ if matches!(kind, EventKind::Decided | EventKind::Acting) => {
-                match group.decision.as_deref() {
+                match group.decision() {
                     // A decision without a call is stored as its mode.
                     Some("final") => Doing::Other("giving its answer"),
                     Some("wait") => Doing::Other("waiting"),
@@ -124,7 +124,7 @@ impl Facts<'_> {
             self.index.name(event.phase) == "GATE"
                 && matches!(self.index.name(event.stage), "allow" | "deny")
         });
-        let call = group.decision.as_deref().filter(|_| !is_later);
+        let call = group.decision().filter(|_| !is_later);
         Doing::Tool(call.map(tool_of))
     }
 }

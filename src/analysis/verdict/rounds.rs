@@ -121,7 +121,7 @@ pub(in crate::analysis) fn other_run(index: &Index) -> Option<String> {
 }
 
 fn mode(index: &Index, step: &StepHead, round: &Group) -> Option<String> {
-    let [of_line, of_event] = [step.mode, round.decided?.mode].map(|mode| index.name(mode));
+    let [of_line, of_event] = [step.mode, round.decided()?.mode].map(|mode| index.name(mode));
     let word = |mode: &str| {
         if mode.is_empty() {
             "none".to_owned()
@@ -137,7 +137,7 @@ fn mode(index: &Index, step: &StepHead, round: &Group) -> Option<String> {
 }
 
 fn actions(index: &Index, step: &StepHead, round: &Group) -> Option<String> {
-    let (count, names) = round.decided?.actions?;
+    let (count, names) = round.decided()?.actions?;
     if count != step.actions {
         let [of_line, of_event] =
             [step.actions, count].map(|count| counted(count as usize, "action"));
@@ -150,7 +150,7 @@ fn actions(index: &Index, step: &StepHead, round: &Group) -> Option<String> {
         return Some("steps.jsonl and the decision_ready event name different actions".to_owned());
     }
     let asked = round
-        .decided?
+        .decided()?
         .asked
         .filter(|asked| *asked != step.asked_hash);
     asked.map(|_| {
@@ -159,7 +159,7 @@ fn actions(index: &Index, step: &StepHead, round: &Group) -> Option<String> {
 }
 
 fn results(_: &Index, step: &StepHead, round: &Group) -> Option<String> {
-    let differs = step.invoked_hash != 0 && round.invoked? != step.invoked_hash;
+    let differs = step.invoked_hash != 0 && round.repeated.as_ref()?.invoked? != step.invoked_hash;
     differs.then(|| {
         "steps.jsonl and the action_results event record different call outcomes or times"
             .to_owned()
@@ -167,15 +167,15 @@ fn results(_: &Index, step: &StepHead, round: &Group) -> Option<String> {
 }
 
 fn answer(index: &Index, step: &StepHead, round: &Group) -> Option<String> {
-    let of_event = round.decided?.answer?;
-    let is_final = index.name(step.mode) == "final" && index.name(round.decided?.mode) == "final";
+    let of_event = round.decided()?.answer?;
+    let is_final = index.name(step.mode) == "final" && index.name(round.decided()?.mode) == "final";
     (is_final && of_event != step.answer)
         .then(|| "steps.jsonl and the decision_ready event record different answers".to_owned())
 }
 
 fn critics(_: &Index, step: &StepHead, round: &Group) -> Option<String> {
     let of_line = critics_hash(step.critics.iter().map(|mark| (mark.action, mark.score)));
-    (round.critics? != of_line)
+    (round.repeated.as_ref()?.critics? != of_line)
         .then(|| "steps.jsonl and the events record different critic actions or scores".to_owned())
 }
 

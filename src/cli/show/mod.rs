@@ -446,8 +446,7 @@ fn write_unwritten(out: &mut dyn Write, index: &Index, look: &Look) -> io::Resul
             .map_or_else(|| "a step".to_owned(), |id| format!("step {id}"));
         let events = counted(group.end - group.first, "event");
         let decided = group
-            .decision
-            .as_ref()
+            .decision()
             .map_or_else(String::new, |call| format!(": {call}"));
         let line = match health::interrupted_round_note(index, at) {
             "" => format!("{id} has {events} but no line in steps.jsonl{decided}"),

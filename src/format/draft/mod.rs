@@ -10,6 +10,8 @@ mod sums;
 
 use std::collections::{BTreeMap, HashMap};
 
+use thin_vec::ThinVec;
+
 use odd::Said;
 use sums::Sums;
 
@@ -935,7 +937,7 @@ impl OpenStep {
             parts: self.events.clone().into(),
             unanswered: self.part.first_unanswered(),
             is_nested: self.part.is_nested,
-            links: Box::default(),
+            links: ThinVec::new(),
             ..head
         }
     }

@@ -4,6 +4,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use thin_vec::ThinVec;
+
 use crate::format::{
     Draft, EventDraft, HEAD_BYTES, Open, RecordPlace, Shape, Source, step_head, tool,
 };
@@ -120,7 +122,7 @@ fn steps(name: &str, bytes: &[u8], each: usize) -> Vec<StepHead> {
                 unanswered,
                 is_abandoned,
                 is_nested,
-                links: Box::default(),
+                links: ThinVec::new(),
                 ..page
             },
             "step {n} of {name}"

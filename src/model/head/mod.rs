@@ -9,6 +9,7 @@ use std::fmt::Write as _;
 use std::num::{NonZeroU8, NonZeroU64};
 
 use serde::{Deserialize, Serialize};
+use thin_vec::ThinVec;
 
 use super::call::{CallEnd, CallMark, on_one_line};
 use super::edit_call::edited_file;
@@ -108,11 +109,11 @@ pub struct StepHead {
     /// anything.
     pub has_state_diff: bool,
     /// The state keys in `state_diff`.
-    pub changed: Box<[Symbol]>,
+    pub changed: ThinVec<Symbol>,
     /// The files that its calls ask to edit, if the changes of files aren't recorded.
-    pub edited: Box<[Symbol]>,
+    pub edited: ThinVec<Symbol>,
     /// The critics' outputs, in order.
-    pub critics: Box<[CriticMark]>,
+    pub critics: ThinVec<CriticMark>,
     /// The reason of the first critic that requested a retry or a stop.
     pub critic_reason: Option<Box<str>>,
     /// The line that tells most about the first error of a tool or its environment.
@@ -146,16 +147,16 @@ pub struct StepHead {
     /// The tokens by kind.
     pub usage: SmallUsage,
     /// The part of `usage` that went to models other than `model`.
-    pub other_models: Box<[(Symbol, SmallUsage)]>,
+    pub other_models: ThinVec<(Symbol, SmallUsage)>,
     /// The facts that the stop rules evaluated. Only board's engine records them.
     pub facts: Option<Box<RecordedFacts>>,
     /// The state keys that changed since the previous step without a step recording it.
-    pub outside: Box<[Symbol]>,
+    pub outside: ThinVec<Symbol>,
     /// The changed keys' values before and after. The index compares these and then drops them.
-    pub links: Box<[StateLink]>,
+    pub links: ThinVec<StateLink>,
     /// The state before the step, each value as a hash of its JSON text. The index compares this
     /// and then drops it. Empty if the state isn't recorded, or has more keys than are kept.
-    pub observed: Box<[(Symbol, u64)]>,
+    pub observed: ThinVec<(Symbol, u64)>,
 }
 
 /// The call that a step's first error comes from.
@@ -370,7 +371,7 @@ impl StepHead {
             .other_models
             .iter()
             .map(|(model, usage)| (names.intern(model), (*usage).into()));
-        append(&mut self.other_models, others);
+        add(&mut self.other_models, others);
         if let Some(facts) = step.facts.filter(|facts| facts.is_object()) {
             let text = step.text.and_then(Value::string).unwrap_or_default();
             let facts = RecordedFacts::new(facts.text, step.error.map(|error| error.text), &text);
@@ -438,7 +439,7 @@ impl StepHead {
         });
         let files: Vec<Symbol> = calls.take(room).map(|file| names.intern(&file)).collect();
         if !files.is_empty() {
-            append(&mut self.edited, files.into_iter());
+            add(&mut self.edited, files.into_iter());
         }
     }
 
@@ -455,9 +456,9 @@ impl StepHead {
             .take(room)
             .map(|change| StateLink::new(names.intern(&change.key), &change))
             .collect();
-        append(&mut self.changed, links.iter().map(|link| link.key));
+        add(&mut self.changed, links.iter().map(|link| link.key));
         let counts = |key: Symbol| step.counters.contains(&names.get(key));
-        append(
+        add(
             &mut self.links,
             links.into_iter().filter(|link| !counts(link.key)),
         );
@@ -501,7 +502,7 @@ impl StepHead {
             infinite: output.infinite,
             patches: !output.patches.is_empty(),
         });
-        append(&mut self.critics, marks);
+        add(&mut self.critics, marks);
         let deciding = CriticAction::deciding(outputs().map(|output| output.action));
         let deciding = deciding
             .and_then(|at| outputs().nth(at))
@@ -677,12 +678,17 @@ impl StepHead {
             .flatten()
             .map(|text| of(text.as_bytes()))
             .sum();
+        fn thin<T>(list: &ThinVec<T>) -> usize {
+            // Its length and capacity are stored in front of the items.
+            of(list) + if list.is_empty() { 0 } else { 16 }
+        }
         let lists = of(&self.parts)
             + of(&self.calls)
-            + of(&self.changed)
-            + of(&self.edited)
-            + of(&self.critics)
-            + of(&self.outside);
+            + thin(&self.changed)
+            + thin(&self.edited)
+            + thin(&self.critics)
+            + thin(&self.other_models)
+            + thin(&self.outside);
         let facts = self.facts.as_deref().map_or(0, |facts| {
             let texts = [&facts.json, &facts.error]
                 .into_iter()
@@ -798,6 +804,12 @@ fn printed(output: &str) -> String {
 fn append<T: Clone>(list: &mut Box<[T]>, more: impl Iterator<Item = T>) {
     let known = std::mem::take(list).into_vec();
     *list = known.into_iter().chain(more).collect();
+}
+
+/// Appends to a list that most steps don't have: an empty one takes only a pointer.
+fn add<T>(list: &mut ThinVec<T>, more: impl Iterator<Item = T>) {
+    list.extend(more);
+    list.shrink_to_fit();
 }
 
 /// Combines the hashes of several records. The hash of a single record stays unchanged.

@@ -169,7 +169,7 @@ impl Index {
             .iter()
             .find(|key| step.changed.contains(key))
             .copied();
-        step.outside = broken.into();
+        step.outside = broken.into_iter().collect();
         let Some(key) = noted else { return };
         let key = self.names.get(key);
         let noted = self.issues.count(IssueKind::Outside);
@@ -367,7 +367,7 @@ impl Index {
         };
         if opens {
             if let Some(group) = self.groups.last_mut() {
-                (group.decision, group.spent) = (None, None);
+                group.unwritten = None;
             }
             self.lap_of_group(event.step_id, self.groups.len());
             let group = Group {
@@ -420,22 +420,28 @@ impl Index {
             EventNote::StateLimit(limit) => segment.state_limit = Some(limit),
             EventNote::Decision(note) => {
                 if let Some(group) = group {
-                    group.decision = note.line.or(group.decision.take());
-                    group.decided = Some(note.decided);
+                    if note.line.is_some() {
+                        group.unwritten.get_or_insert_default().decision = note.line;
+                    }
+                    group.repeated.get_or_insert_default().decided = Some(note.decided);
                 }
             }
-            EventNote::CriticOutputs(outputs) => group
-                .into_iter()
-                .for_each(|group| group.critics = Some(outputs)),
-            EventNote::Invoked(calls) => group
-                .into_iter()
-                .for_each(|group| group.invoked = Some(calls)),
+            EventNote::CriticOutputs(outputs) => {
+                if let Some(group) = group {
+                    group.repeated.get_or_insert_default().critics = Some(outputs);
+                }
+            }
+            EventNote::Invoked(calls) => {
+                if let Some(group) = group {
+                    group.repeated.get_or_insert_default().invoked = Some(calls);
+                }
+            }
             EventNote::Passed => group
                 .into_iter()
                 .for_each(|group| group.wish = Some(CriticAction::Continue)),
             EventNote::Spent(spent) => {
                 if let Some(group) = group {
-                    group.spent = Some(spent);
+                    group.unwritten.get_or_insert_default().spent = Some(spent);
                 }
             }
             EventNote::Stop(stop) => segment.stop = Some((at, *stop)),

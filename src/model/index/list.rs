@@ -2,12 +2,8 @@
 //! keeps its items, and appending copies at most the last chunk.
 
 use std::fmt;
-use std::marker::PhantomData;
 use std::ops::Range;
 use std::sync::Arc;
-
-use serde::de::{SeqAccess, Visitor};
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::skip::Hole;
 
@@ -88,6 +84,29 @@ impl<T> List<T> {
         }
     }
 
+    /// Iterates over the chunks, in order. None is empty.
+    #[cfg(feature = "board")]
+    pub(super) fn chunks(&self) -> impl Iterator<Item = &[T]> {
+        let all = self.full.iter().chain([&self.last]);
+        all.map(|chunk| chunk.as_slice())
+            .filter(|items| !items.is_empty())
+    }
+
+    /// Appends a chunk. Returns `None` if it's longer than a chunk, or if it follows one that isn't
+    /// full.
+    #[cfg(feature = "board")]
+    pub(super) fn push_chunk(&mut self, items: Vec<T>) -> Option<()> {
+        if !self.last.is_empty() || items.len() > Self::CHUNK {
+            return None;
+        }
+        if items.len() == Self::CHUNK {
+            Arc::get_mut(&mut self.full)?.push(Arc::new(items));
+        } else {
+            self.last = Arc::new(items);
+        }
+        Some(())
+    }
+
     /// Returns the position of the first item for which `belongs` is false. Items for which it's
     /// true must come first.
     pub fn partition_point(&self, belongs: impl Fn(&T) -> bool) -> usize {
@@ -107,37 +126,6 @@ impl<T> List<T> {
     pub fn position<K: Ord>(&self, key: &K, of: impl Fn(&T) -> K) -> Option<usize> {
         let at = self.partition_point(|item| of(item) < *key);
         self.get(at).filter(|item| of(item) == *key).map(|_| at)
-    }
-}
-
-impl<T: Serialize> Serialize for List<T> {
-    fn serialize<S: Serializer>(&self, target: S) -> Result<S::Ok, S::Error> {
-        target.collect_seq(self)
-    }
-}
-
-impl<'de, T: Clone + Deserialize<'de>> Deserialize<'de> for List<T> {
-    fn deserialize<D: Deserializer<'de>>(source: D) -> Result<Self, D::Error> {
-        source.deserialize_seq(Items(PhantomData))
-    }
-}
-
-/// Reads a list item by item, so that no second copy of it is in memory.
-struct Items<T>(PhantomData<T>);
-
-impl<'de, T: Clone + Deserialize<'de>> Visitor<'de> for Items<T> {
-    type Value = List<T>;
-
-    fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str("a list")
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut source: A) -> Result<List<T>, A::Error> {
-        let mut list = List::default();
-        while let Some(item) = source.next_element()? {
-            list.push(item);
-        }
-        Ok(list)
     }
 }
 

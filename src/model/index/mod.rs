@@ -10,6 +10,8 @@ mod fold;
 mod id_runs;
 mod join;
 mod list;
+#[cfg(feature = "board")]
+mod pieces;
 mod room;
 mod skip;
 mod stated;
@@ -29,6 +31,8 @@ use super::{
 pub use assemble::Unassembled;
 use id_runs::{Again, RunStarts};
 pub use list::List;
+#[cfg(feature = "board")]
+pub(crate) use pieces::Piece;
 pub use room::STEPS_AT_ONCE;
 pub use skip::{Skip, Skips, Why};
 pub use stated::{Answer, AnswerSort, Ignored, is_same_reason, is_same_total};
@@ -111,20 +115,33 @@ pub struct Group {
     pub recovered: bool,
     /// Whether the stop rules were evaluated.
     pub checked: bool,
-    /// The decision. Kept only for the newest group, because older steps have lines that contain
-    /// it.
-    pub decision: Option<Box<str>>,
-    /// The tokens of its requests, from the events of their replies. Kept only for the newest
-    /// group, too.
-    pub spent: Option<SpentNote>,
-    /// The facts of its last decision event that the line of its step repeats.
-    pub decided: Option<Decided>,
-    /// The outcome of its calls, as [`invocations_hash`](super::event::invocations_hash).
-    pub invoked: Option<u64>,
-    /// The outputs of its critics, as [`critics_hash`](super::event::critics_hash).
-    pub critics: Option<u64>,
+    /// What the step's line would contain, if its events contain it. Kept only for the newest
+    /// group, because older steps have lines.
+    pub unwritten: Option<Box<Unwritten>>,
+    /// The facts that the line of its step repeats, if its events contain any.
+    pub repeated: Option<Box<Repeated>>,
     /// The engine's reaction to the critics: continue, retry or stop.
     pub wish: Option<CriticAction>,
+}
+
+/// What events say about a step that has no line yet.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Unwritten {
+    /// The decision on one line.
+    pub decision: Option<Box<str>>,
+    /// The tokens of its requests, from the events of their replies.
+    pub spent: Option<SpentNote>,
+}
+
+/// The facts in a group's events that the line of its step repeats. The two are compared.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Repeated {
+    /// The facts of the last decision event.
+    pub decided: Option<Decided>,
+    /// The outcome of the calls, as [`invocations_hash`](super::event::invocations_hash).
+    pub invoked: Option<u64>,
+    /// The outputs of the critics, as [`critics_hash`](super::event::critics_hash).
+    pub critics: Option<u64>,
 }
 
 /// A part of a run, or all of it: the events from a set-up or an INIT event to the next. A resumed
@@ -191,6 +208,18 @@ pub enum Stopping {
     Critic(Box<str>),
 }
 
+impl Group {
+    /// Returns the decision on one line, if this is the newest group.
+    pub fn decision(&self) -> Option<&str> {
+        self.unwritten.as_ref()?.decision.as_deref()
+    }
+
+    /// Returns the facts of the last decision event that the line of its step repeats.
+    pub fn decided(&self) -> Option<Decided> {
+        self.repeated.as_ref()?.decided
+    }
+}
+
 impl Segment {
     /// Returns whether INIT says that the run continues the previous one.
     pub fn continues_previous(&self) -> bool {
@@ -212,8 +241,12 @@ impl Segment {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Index {
     names: Names,
+    /// These lists are stored separately, in [`Piece`]s.
+    #[serde(skip)]
     steps: List<StepHead>,
+    #[serde(skip)]
     events: List<EventHead>,
+    #[serde(skip)]
     groups: List<Group>,
     segments: Vec<Segment>,
     approvals: Vec<(i64, i64)>,

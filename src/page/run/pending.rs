@@ -115,20 +115,14 @@ impl<'a> PendingSlot<'a> {
             .collect();
         let waits = *state == PhaseState::Now && name == "ACT" && stages == ["start"];
         let tool = group
-            .decision
-            .as_deref()
+            .decision()
             .and_then(|call| Some(call.split_once('(')?.0));
         let mut description = vec![match tool.filter(|_| waits) {
             Some(tool) => Phrase::new().text("Waiting for ").code(tool),
             None => Phrase::new().dim(stages.join(" → ")),
         }];
         if name == "DECIDE" {
-            description.extend(
-                group
-                    .decision
-                    .as_deref()
-                    .map(|call| Phrase::new().code(call)),
-            );
+            description.extend(group.decision().map(|call| Phrase::new().code(call)));
         }
         if let Some((_, text)) = group
             .error

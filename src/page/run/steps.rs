@@ -488,8 +488,7 @@ impl EndSlot<'_> {
                 (ShownStatus::Died, "never finished")
             };
             let call = group
-                .decision
-                .as_deref()
+                .decision()
                 .map_or_else(String::new, |call| format!(" · {call}"));
             lines.push(line(
                 Status::Of(mark),

@@ -757,7 +757,7 @@ fn the_row_of_a_step_of_a_spoilt_log_says_what_its_page_says() {
                     outside,
                     ..
                 } = head.clone();
-                let links = Box::default();
+                let links = Default::default();
                 let page = StepHead {
                     span,
                     line,
