@@ -127,7 +127,7 @@ pub(crate) fn damaged(path: &Path) {
     };
     // Soak tests try every byte of a small sample. Other runs try every few bytes, at distances
     // that hit each kind of place.
-    let stride = 1 + whole.len() / times(120, 1_500);
+    let stride = 1 + whole.len() / times(50, 1_500);
     for cut in (0..whole.len()).step_by(stride).chain([whole.len()]) {
         let found = look(&whole[..cut]);
         assert!(

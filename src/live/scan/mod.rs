@@ -13,6 +13,7 @@ use std::hash::{Hash, Hasher};
 use std::num::NonZero;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -38,9 +39,10 @@ const PIECE_BYTES: u64 = 4 << 20;
 /// until all of them are read.
 const MAX_TOGETHER: usize = 64;
 const TOGETHER_TIME: Duration = Duration::from_millis(10);
-/// At the start, the newest runs are read first. Finding out when a run was written takes about
-/// 20 µs. With more runs than this, another thread does it, and others are read meanwhile.
-const MAX_SORTED: usize = 10_000;
+/// At the start, the newest runs are read first. Another thread finds out when each run was written,
+/// which takes about 20 µs a run, and much longer on a cold or remote disk. After this time, runs
+/// are read in any order until it has finished.
+const ORDER_TIME: Duration = Duration::from_millis(200);
 /// The interval between checks of live runs.
 const LIVE_EVERY: Duration = Duration::from_secs(1);
 /// The interval between scans of the roots. A scan costs one `stat` per directory.
@@ -152,8 +154,8 @@ pub(super) struct Scanner {
     cache: Option<Arc<Cache>>,
     stored: Option<Arc<StoredIndexes>>,
     saver: Option<JoinHandle<()>>,
-    /// Finds out when the runs of the backlog were written, if there are many.
-    sorter: Option<JoinHandle<Written>>,
+    /// Where the times at which the runs of the backlog were written will arrive.
+    order: Option<Receiver<Written>>,
     watcher: Option<notify::RecommendedWatcher>,
     fault: Option<String>,
     /// The runs by the bytes of their directories' paths, so that those below a directory are
@@ -208,7 +210,7 @@ impl Scanner {
             cache: cache_dir.and_then(Cache::open).map(Arc::new),
             stored: cache_dir.and_then(StoredIndexes::open).map(Arc::new),
             saver: None,
-            sorter: None,
+            order: None,
             options,
             watcher: None,
             fault: None,
@@ -542,50 +544,52 @@ impl Scanner {
         self.publish();
         if !looked {
             self.shared.beat.beat(LOOKING);
-            self.sort_backlog(MAX_SORTED);
+            self.sort_backlog(ORDER_TIME);
         }
     }
 
-    /// Moves the newest runs of the backlog to its front: at once if there are at most `most`, and
-    /// otherwise when it's known which ones these are.
-    pub(super) fn sort_backlog(&mut self, most: usize) {
+    /// Moves the newest runs of the backlog to its front, if it's known within `time` which ones these
+    /// are. Otherwise that is done later.
+    pub(super) fn sort_backlog(&mut self, time: Duration) {
         let runs = self.backlog.first(usize::MAX);
-        if runs.len() <= most {
-            let written = written(&runs);
-            return self
-                .backlog
-                .sort_by_key(|run| Reverse(written.get(run.key()).copied()));
-        }
         let shared = Arc::clone(&self.shared);
+        let (sender, receiver) = mpsc::sync_channel(1);
         let look = move || {
-            let written = written(&runs);
+            // The board may have ended.
+            let _ = sender.send(written(&runs));
             shared.hints.wake();
-            written
         };
         // Without a thread, they are read in the order of their paths.
         let thread = std::thread::Builder::new().name("board-sort".to_owned());
-        self.sorter = thread.spawn(look).ok();
+        if thread.spawn(look).is_ok() {
+            self.take_order(receiver, time);
+        }
+    }
+
+    /// Sorts the backlog if it becomes known within `time` which of its runs are the newest.
+    fn take_order(&mut self, order: Receiver<Written>, time: Duration) {
+        match order.recv_timeout(time) {
+            Ok(written) => self
+                .backlog
+                .sort_by_key(|run| Reverse(written.get(run.key()).copied())),
+            Err(RecvTimeoutError::Timeout) => self.order = Some(order),
+            // A panic in the thread was reported when it happened.
+            Err(RecvTimeoutError::Disconnected) => {}
+        }
     }
 
     /// Sorts the backlog if it became known which of its runs are the newest.
-    fn take_sorted(&mut self) {
-        let done = self.sorter.take_if(|sorter| sorter.is_finished());
-        // A panic in the thread was reported when it happened.
-        if let Some(Ok(written)) = done.map(JoinHandle::join) {
-            self.backlog
-                .sort_by_key(|run| Reverse(written.get(run.key()).copied()));
+    fn take_late_order(&mut self) {
+        if let Some(order) = self.order.take() {
+            self.take_order(order, Duration::ZERO);
         }
     }
 
     /// Waits until it's known which runs of the backlog are the newest.
     #[cfg(test)]
     pub(super) fn wait_for_order(&mut self) {
-        while self
-            .sorter
-            .as_ref()
-            .is_some_and(|sorter| !sorter.is_finished())
-        {
-            std::thread::yield_now();
+        if let Some(order) = self.order.take() {
+            self.take_order(order, Duration::MAX);
         }
     }
 
@@ -918,7 +922,7 @@ impl Scanner {
         if self.backlog.is_empty() {
             return false;
         }
-        self.take_sorted();
+        self.take_late_order();
         let runs = self.next_to_read();
         match &*runs {
             [] => {}
