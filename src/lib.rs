@@ -34,7 +34,7 @@
 //! ```
 //!
 //! The model and the key come from the environment variables `OPENAI_MODEL` and `OPENAI_API_KEY`.
-//! `OPENAI_BASE_URL` names another server than OpenAI's; see
+//! `OPENAI_BASE_URL` names a server other than OpenAI's; see
 //! [`Endpoint::from_env`](llm::Endpoint::from_env). `board serve runs` shows the run. An error
 //! returned from `main` is printed with its causes and hints; see [`Error`].
 //!

@@ -177,11 +177,7 @@ fn pattern(index: &Index, kind: PatternKind) -> Option<Pattern> {
         kind,
         first,
         last,
-        text: match kind {
-            // "From step 0 on, tester's scores fell from 0.80 to 0.10".
-            PatternKind::Fall | PatternKind::Growth => format!("From {begin} on, {text}"),
-            _ => format!("Starting at {begin}, {text}"),
-        },
+        text: format!("Starting at {begin}, {text}"),
     })
 }
 

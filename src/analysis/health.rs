@@ -72,10 +72,10 @@ pub fn counts(index: &Index) -> (usize, usize) {
     )
 }
 
-/// Formats the numbers of issues and of problems: "2 problems, 1 note", or "clean".
+/// Formats the numbers of issues and of problems: "2 problems, 1 note", or "no issues".
 pub fn in_words((total, problems): (usize, usize)) -> String {
     match (problems, total - problems) {
-        (0, 0) => "clean".to_owned(),
+        (0, 0) => "no issues".to_owned(),
         (0, notes) => counted(notes, "note"),
         (problems, 0) => counted(problems, "problem"),
         (problems, notes) => format!(

@@ -44,7 +44,7 @@ pub(super) struct Args {
     b: String,
     #[command(flatten)]
     roots: Roots,
-    /// Which runs belong together: those of the same task, or nothing
+    /// Whether runs of the same task are paired
     #[arg(long, value_name = "task|nothing", default_value = "task")]
     by: By,
     /// What counts as a success: recorded, finished, or a critic's last score such as 'tests>=1'
@@ -148,7 +148,7 @@ fn write_measures(answer: &Experiment, look: &Look, out: &mut dyn Write) -> io::
                 )
             }
             MeasureGroup::Success if !answer.certainty.paired => {
-                format!("{}, in points", measure.label)
+                format!("{} (percentage points)", measure.label)
             }
             MeasureGroup::Success => {
                 let label = measure.label.replace("at least once", "once");
@@ -250,7 +250,7 @@ fn write_notes(answer: &Experiment, look: &Look, out: &mut dyn Write) -> io::Res
     if answer.finding == Finding::Unknown {
         for option in &answer.other_rules {
             notes.push(format!(
-                "--success '{}' is known for {} runs.",
+                "Try --success '{}' (known for {} runs).",
                 option.rule, option.known
             ));
         }

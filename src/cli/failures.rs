@@ -67,7 +67,7 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
     );
     if let Some(id) = shown {
         let Some(one) = report.failures.iter().find(|failure| failure.id == id) else {
-            let what = format!("no failure has the id {id}");
+            let what = format!("no failure with the id {id}");
             return Err(Error::new(Kind::NotFound, what)
                 .hint("`board failures` lists the ids")
                 .into());

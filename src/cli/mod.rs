@@ -60,7 +60,7 @@ use command::Failure;
     about = "A local, read-only viewer for the traces of AI agents"
 )]
 #[command(
-    after_help = "Exit codes: 0 success, 1 negative result, 2 usage error, 3 not found or unreadable, 70 internal error"
+    after_help = "Exit codes: 0 success, 1 the answer is no (no match, runs differ, issues found), 2 usage error, 3 not found or unreadable, 70 internal error"
 )]
 pub struct Args {
     #[command(subcommand)]

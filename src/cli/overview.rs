@@ -85,7 +85,7 @@ fn write_text(overview: &Overview, look: &Look, out: &mut dyn Write) -> io::Resu
     if let Some((before, failure, after)) = overview.new_failures() {
         let message = failure.plain();
         let message = visible_line(&message);
-        writeln!(out, "{before}{}{after}", cut(&message, MAX_MESSAGE))?;
+        writeln!(out, "{before}“{}”{after}", cut(&message, MAX_MESSAGE))?;
     }
     for sentence in overview.details() {
         writeln!(out, "{}", visible_line(&sentence))?;

@@ -180,7 +180,7 @@ pub(super) fn roots(
     }
     for place in found.iter().filter(|_| missing) {
         warn(&format!(
-            "{} keeps sessions in {}; `board serve --sessions` shows them",
+            "{} keeps sessions in {}; add `--sessions` to show them",
             place.tool,
             place.dir.display()
         ));

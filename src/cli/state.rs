@@ -125,8 +125,8 @@ fn write_state(
     };
     if state.keys.is_empty() && state.base == Base::Nowhere {
         let records = match run.index.format().can.state {
-            Can::No => "this tool doesn't record state",
-            Can::Partly | Can::Yes => "neither a full state nor changes are recorded",
+            Can::No => format!("{} doesn't record state", run.index.format().name),
+            Can::Partly | Can::Yes => "neither a full state nor changes are recorded".to_owned(),
         };
         writeln!(out, "{records}")?;
     } else {

@@ -245,7 +245,7 @@ fn forget(args: &Args, name: &str, file: &TagFile, out: &mut dyn Write) -> Done 
     } else {
         let runs = counted(forgotten, "run");
         let line = match forgotten {
-            0 => format!("no tag removed: no run tagged {name} is gone"),
+            0 => format!("nothing removed: no run tagged {name} is missing"),
             1 => format!("removed {name} from {runs} that no longer exists"),
             _ => format!("removed {name} from {runs} that no longer exist"),
         };

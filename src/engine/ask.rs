@@ -217,7 +217,7 @@ impl<A: Agent> Session<A> {
             let answered = match too_long {
                 Some(window) => {
                     let wrong = format!(
-                        "about {estimated} tokens don't fit the model's {window}-token window"
+                        "about {estimated} tokens don't fit in the model's {window}-token window"
                     );
                     Err(ModelError::new(ModelErrorKind::Overflow, wrong))
                 }

@@ -47,8 +47,8 @@ pub(super) fn manifest(name: &str) -> Option<String> {
 }
 
 /// The possible causes of the status `cancelled`.
-const CAUSES: &str = "Cline records interruptions, its stop after repeated failures and its mistake limit \
-     the same way";
+const CAUSES: &str =
+    "Cline doesn't distinguish interruptions, repeated failures and its mistake limit";
 
 /// How the message about a reply at the output limit begins.
 const AT_LIMIT: &str = "Model reached the maximum output token limit";

@@ -322,7 +322,7 @@ impl Reader for Session {
         run.turns = Some(self.turns);
         run.children = Some(self.children.len() as u64);
         run.replies_unknown = self.lacks_replies;
-        run.notes = aside("Other requests", self.aside).into_iter().collect();
+        run.notes = aside("requests", self.aside).into_iter().collect();
     }
 }
 
@@ -470,11 +470,9 @@ impl Session {
         let end = match exit {
             // A reply that isn't in the output reached the output limit, and the last one may have
             // too.
-            Some(0) if self.lacks_replies || self.is_hollow => {
-                of("Ended its turn", Outcome::Unknown)
-            }
+            Some(0) if self.lacks_replies || self.is_hollow => of("Turn ended", Outcome::Unknown),
             Some(0) if self.inferred(draft).is_some() => of("Answered", Outcome::Completed),
-            Some(0) | None => of("Ended its turn", Outcome::Unknown),
+            Some(0) | None => of("Turn ended", Outcome::Unknown),
             Some(exit) => {
                 of("Failed with an error", Outcome::Failed).detail(format!("exit code {exit}"))
             }

@@ -38,7 +38,7 @@ pub(super) static SESSION: Tool = Tool {
             ..Capabilities::NONE
         },
         file: "database",
-        no_end_reason: "Crush doesn't record whether it was killed or stopped a loop",
+        no_end_reason: "Crush leaves the same record when it's killed and when it stops a loop",
         is_session: true,
         resume: "crush --session",
         assemble: Some(assembled),

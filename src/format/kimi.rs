@@ -217,7 +217,7 @@ impl Reader for Session {
         run.turns = Some(self.conversation.turns());
         run.children = Some(self.children.len() as u64);
         run.child_ids = self.children.listed();
-        run.notes = aside("Summaries", self.aside).into_iter().collect();
+        run.notes = aside("summaries", self.aside).into_iter().collect();
     }
 }
 

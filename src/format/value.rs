@@ -125,10 +125,11 @@ pub(super) fn seconds(value: Option<&str>) -> Option<i64> {
         .map(|seconds| (seconds * 1e6) as i64)
 }
 
-/// Describes the tokens of requests that belong to no step. `None` if there are none.
+/// Describes the tokens of requests that belong to no step, such as `summaries`. `None` if there are
+/// none.
 pub(super) fn aside(requests: &str, tokens: u64) -> Option<Box<str>> {
     (tokens > 0)
-        .then(|| format!("{requests} took {tokens} more tokens, which no step includes.").into())
+        .then(|| format!("{tokens} more tokens went to {requests} outside the steps.").into())
 }
 
 /// Returns a time in microseconds, from milliseconds since the epoch.

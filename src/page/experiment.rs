@@ -649,10 +649,14 @@ impl Shown<'_> {
             share: format::or_missing(side.rate, |rate| format!("{:.0}%", (rate * 100.0).round())),
             of: match side.judged {
                 0 => String::new(),
-                judged => format!("{} of {}", count(side.solved as u64), count(judged as u64)),
+                judged => format!(
+                    "of tasks, {} of {}",
+                    count(side.solved as u64),
+                    counted(judged, "run")
+                ),
             },
             interval: format::or_missing(side.rate_low.zip(side.rate_high), |(low, high)| {
-                format!("{:.0}% – {:.0}%", low * 100.0, high * 100.0)
+                format!("{:.0}%–{:.0}%", low * 100.0, high * 100.0)
             }),
             date: words("date"),
             model: words("model"),

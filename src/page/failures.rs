@@ -292,6 +292,14 @@ impl View {
                 format!("{} failed with “", counted(*runs, "run")),
                 "” and continued.",
             ),
+            // If each failure ended one run, none of them leads.
+            1 if self.report.runs_ended > 1 => {
+                return plain(format!(
+                    "{} of {} ended with a failure",
+                    count(self.report.runs_ended as u64),
+                    counted(self.report.runs, "run")
+                ));
+            }
             ended => (format!("{} ended with “", counted(*ended, "run")), "”."),
         };
         (before, pieces(message), after.to_owned())

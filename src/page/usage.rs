@@ -219,7 +219,7 @@ struct KindCells {
 }
 
 impl View {
-    /// Returns the answer in a sentence: `≈$439.32 in 30 days, +67% on the 30 days before.`
+    /// Returns the answer in a sentence: `≈$439.32 in the last 30 days, +67% on the 30 days before.`
     fn answer(&self) -> String {
         let total = &self.report.total;
         if self.report.rows.is_empty() {
@@ -234,7 +234,7 @@ impl View {
         };
         let when = match (self.chosen(), self.days.since, self.days.until) {
             (Some(("today", ..)), ..) => "today".to_owned(),
-            (Some((_, name, Some(_))), ..) => format!("in {name}"),
+            (Some((_, name, Some(_))), ..) => format!("in the last {name}"),
             (_, Some(since), Some(until)) => format!("from {since} to {until}"),
             (_, Some(since), None) => format!("since {since}"),
             (_, None, Some(until)) => format!("until {until}"),
@@ -476,7 +476,7 @@ impl View {
     fn key(&self) -> Vec<(&'static str, String)> {
         let mut key = self.report.total.marks();
         if self.report.total.cost_is_estimated {
-            key.push(("no sign", "recorded by the run".to_owned()));
+            key.push(("no mark", "recorded by the run".to_owned()));
         }
         key.push(("–", "not recorded".to_owned()));
         key

@@ -212,7 +212,7 @@ fn help_of_every_command() {
       -h, --help     Print help
       -V, --version  Print version
 
-    Exit codes: 0 success, 1 negative result, 2 usage error, 3 not found or unreadable, 70 internal error
+    Exit codes: 0 success, 1 the answer is no (no match, runs differ, issues found), 2 usage error, 3 not found or unreadable, 70 internal error
     "#);
     insta::assert_snapshot!(help(&["serve", "--help"]), @r#"
     Serve the web interface until Ctrl-C

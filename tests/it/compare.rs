@@ -166,7 +166,7 @@ fn the_page_opens_the_first_difference() {
     assert_eq!(
         after,
         [
-            vec!["different action", "arguments differ"],
+            vec!["action differs", "arguments differ"],
             vec!["only in A"; 7]
         ]
         .concat()
@@ -423,7 +423,7 @@ fn three_runs_are_compared_in_columns() {
     assert_eq!(
         texts(&page, "h1"),
         [
-            "Do what is on the list, The tests of cart.sh fail. Find out why and repair it and How much fruit is in stock? End with TOTAL and the number"
+            "“Do what is on the list”, “The tests of cart.sh fail. Find out why and repair it” and “How much fruit is in stock? End with TOTAL and the number”"
         ]
     );
     assert_eq!(

@@ -75,7 +75,7 @@ impl Relation {
         match self {
             Relation::OnlyA => "only in A",
             Relation::OnlyB => "only in B",
-            Relation::Action => "different action",
+            Relation::Action => "action differs",
             Relation::Arguments => "arguments differ",
             Relation::Answer => "answer differs",
             Relation::Result => "result differs",

@@ -282,13 +282,13 @@ impl Experiment {
                 .and_then(|success| Some(success.low?.abs().max(success.high?.abs())));
             if let Some(up_to) = up_to {
                 all.push(format!(
-                    "A difference of up to {} tasks fits this data.",
+                    "A difference of up to {} tasks is possible.",
                     tasks_digits(up_to)
                 ));
             }
             let half = self.certainty.tasks_for_half.unwrap_or_default();
             all.push(format!(
-                "To find a difference of {} of {} tasks, compare about {}.",
+                "To detect a difference of {} in {} tasks, compare about {} tasks.",
                 tasks_digits(finds / 2.0),
                 self.tasks,
                 count(half as u64)
@@ -408,7 +408,7 @@ impl Experiment {
         ));
         let is_same = self.success().is_some_and(|success| success.p == Some(1.0));
         let interval = if self.finding == Finding::TooFew {
-            "With so few tasks, the test rejects no difference."
+            "With so few tasks, the test can't rule out any difference."
         } else if is_same && self.better + self.worse == 0 {
             "All tasks came out the same. With 95% confidence, no more than this many differ."
         } else {
@@ -439,7 +439,7 @@ impl Experiment {
                 )),
                 None => words.push_str(" Several runs of each task find smaller ones."),
             }
-            all.push(("Could miss", words));
+            all.push(("Smallest detectable difference", words));
         }
         all
     }

@@ -409,9 +409,9 @@ impl Next {
                 words("same call again, worked", "tried again, worked"),
                 self.same_call_worked,
             ),
-            ("same tool, other arguments", self.same_tool),
-            ("another tool", self.other_tool),
-            ("reply without a call", self.reply),
+            ("same tool, different arguments", self.same_tool),
+            ("different tool", self.other_tool),
+            ("replied without a tool call", self.reply),
             ("no further step", self.nothing),
         ];
         rows.retain(|(_, count)| *count > 0);
@@ -471,16 +471,16 @@ impl Failures {
     pub(crate) fn runs_words(&self) -> String {
         let carried = self.runs_with_failures.saturating_sub(self.runs_ended);
         let of = format!(
-            "{} of {} had a failure",
+            "{} of {} had failures",
             count(self.runs_with_failures as u64),
             counted(self.runs, "run")
         );
         match (carried, self.runs_ended) {
-            (_, 0) => format!("{of}, and none ended with it."),
+            (_, 0) => format!("{of}; none ended with one."),
             (carried, ended) => format!(
-                "{of}: {} continued, {} ended with it.",
-                count(carried as u64),
-                count(ended as u64)
+                "{of}: {} ended with one, {} continued.",
+                count(ended as u64),
+                count(carried as u64)
             ),
         }
     }

@@ -90,7 +90,7 @@ fn what_ended_runs_comes_first_then_runs_then_steps() {
     );
     assert_eq!(
         report.runs_words(),
-        "2 of 3 runs had a failure: 1 continued, 1 ended with it."
+        "2 of 3 runs had failures: 1 ended with one, 1 continued."
     );
     let limited = wanted(&runs, &Wanted::first(1));
     assert_eq!((limited.failures.len(), limited.failures_left_out), (1, 2));

@@ -69,6 +69,9 @@ impl Overview {
 
     pub(super) fn sentence(&self) -> String {
         match self.sentence_parts() {
+            (Some(message), rest) if matches!(self.finding, Finding::NewFailure { .. }) => {
+                format!("“{message}”{rest}")
+            }
             (Some(name), rest) => format!("{name}{rest}"),
             (None, sentence) => sentence,
         }
@@ -125,7 +128,7 @@ impl Overview {
         details
     }
 
-    /// Words the period: ` today`, ` in 30 days`, ` from 27 Oct to 25 Nov`. Empty for all time.
+    /// Words the period: ` today`, ` in the last 30 days`, ` from 27 Oct to 25 Nov`. Empty for all time.
     pub(crate) fn period(&self) -> String {
         match (self.days.since, self.days.until) {
             (None, None) => String::new(),
@@ -137,7 +140,7 @@ impl Overview {
             }
             (Some(since), Some(until)) if until == self.today => {
                 let days = since.until(until).map_or(0, |span| span.get_days()) + 1;
-                format!(" in {days} days")
+                format!(" in the last {days} days")
             }
             (Some(since), Some(until)) => {
                 format!(" from {} to {}", self.words_of(since), self.words_of(until))

@@ -389,7 +389,7 @@ impl Facts<'_> {
         let stop = self.decided_stop();
         let stopped = stop.map(|word| {
             let place = self.place();
-            format!("Died {place}: stopped for \"{word}\", but no END event")
+            format!("Died {place}: stop reason \"{word}\" recorded, but no END event")
         });
         if life.basis == Basis::Teardown {
             return stopped.unwrap_or_else(|| {

@@ -347,13 +347,13 @@ impl Facts<'_> {
                 .map_or_else(|| self.step_now(), |id| format!("step {id}"));
             let words = failure.message.trim_end_matches('.');
             let is_first = self.stop.is_some_and(|stop| stop.code == Code::StepFailed);
-            let gave_up = if failure.is_given_up() && !is_first {
-                " (recovery gave up)"
+            let what = if failure.is_given_up() && !is_first {
+                "Recovery gave up"
             } else {
-                ""
+                "Failed"
             };
             // The evidence names the category.
-            return format!("Failed in {step}: {words}{gave_up}");
+            return format!("{what} in {step}: {words}");
         }
         match self.segment.and_then(|segment| segment.error.as_ref()) {
             Some((_, text)) => format!(

@@ -150,7 +150,7 @@ fn a_death_names_the_place_and_a_stop_that_was_decided() {
     );
     assert_eq!(
         died(&[STEP_0], &[OPENS_0, STOP]),
-        "Died after step 0: stopped for \"final\", but no END event"
+        "Died after step 0: stop reason \"final\" recorded, but no END event"
     );
     assert_eq!(
         died(&[STEP_0], &[OPENS_0, TEARDOWN]),
@@ -158,7 +158,7 @@ fn a_death_names_the_place_and_a_stop_that_was_decided() {
     );
     assert_eq!(
         died(&[], &[OPENS_0, STOP, TEARDOWN]),
-        "Died in step 0: stopped for \"final\", but no END event"
+        "Died in step 0: stop reason \"final\" recorded, but no END event"
     );
     assert_eq!(
         died(&[], &[TEARDOWN]),

@@ -457,7 +457,7 @@ fn from_silence(summary: &Summary, index: &Index, evidence: &mut Vec<Evidence>) 
                 .segment()
                 .is_some_and(|segment| segment.init.is_some());
             let as_if = if whole {
-                ", as if the process was killed"
+                ", as if the process had been killed"
             } else {
                 ""
             };

@@ -36,7 +36,7 @@ const MAX_KEY_BYTES: u64 = 64 << 10;
 ///
 /// The file specifies a model behind an OpenAI-compatible endpoint, the tools, the agent's working directory, and the
 /// stop rules. Ctrl-C ends the run at once, with a verdict; a second Ctrl-C ends the program. SIGTERM and closing the
-/// terminal do the same, unless it runs under nohup.
+/// terminal also end it. Under nohup, closing the terminal doesn't.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = help())]
 pub(super) struct Args {

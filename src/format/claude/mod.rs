@@ -653,7 +653,7 @@ impl Session {
             Some(finish @ ("end_turn" | "stop_sequence")) => Some(Ended::answered(finish)),
             Some(finish) => Some(Ended::new(
                 finish,
-                "Ended its turn",
+                "Turn ended",
                 Outcome::Unknown,
                 Certainty::Inferred,
             )),

@@ -823,7 +823,7 @@ fn ended(line: &Line<'_>, is_stopped_by_user: bool) -> Ended {
             } else {
                 &terminal
             },
-            "Ended its turn",
+            "Turn ended",
             Outcome::Unknown,
         ),
     };

@@ -671,7 +671,7 @@ impl Rollout {
                     (None, None) if self.end.is_some() => return,
                     (None, None) => Ended::new(
                         word,
-                        "Ended its turn without an answer",
+                        "Turn ended without an answer",
                         Outcome::Unknown,
                         Certainty::Recorded,
                     ),

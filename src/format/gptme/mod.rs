@@ -35,7 +35,7 @@ pub(super) static SESSION: Tool = Tool {
             ..Capabilities::NONE
         },
         file: "session file",
-        no_end_reason: "without a call of complete, gptme doesn't record the end",
+        no_end_reason: "gptme records an end only if the agent calls `complete`",
         is_session: true,
         resume: "gptme --name",
         assemble: Some(assembled),

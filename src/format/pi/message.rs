@@ -184,7 +184,7 @@ impl Dialog {
         run.updated_at = at;
         run.final_result = answer;
         run.turns = Some(self.conversation.turns());
-        run.notes = aside("Other requests", self.aside).into_iter().collect();
+        run.notes = aside("requests", self.aside).into_iter().collect();
         run.cost_usd = Some(self.cost).filter(|cost| *cost > 0.0 && !self.lacks_cost);
         run.cost_estimated = self.is_by_provider != Some(true);
     }
@@ -207,12 +207,7 @@ fn end_of(message: &Message<'_>) -> Option<Ended> {
         _ => End::of(ENDS, &stop)
             .map(|end| end.detail(detail))
             .or_else(|| {
-                let end = Ended::new(
-                    &stop,
-                    "Ended its turn",
-                    Outcome::Unknown,
-                    Certainty::Inferred,
-                );
+                let end = Ended::new(&stop, "Turn ended", Outcome::Unknown, Certainty::Inferred);
                 Some(end)
             }),
     }

@@ -528,7 +528,7 @@ fn elements<'a>(steps: impl Iterator<Item = Option<&'a StepHead>>) -> usize {
     4 + steps.map(cell).sum::<usize>()
 }
 
-/// Names the compared runs: `A title and B title`. Runs with the same title are counted.
+/// Names the compared runs: `“A title” and “B title”`. Runs with the same title are counted.
 fn heading(runs: &[&Summary]) -> String {
     let names: Vec<String> = runs
         .iter()
@@ -540,9 +540,9 @@ fn heading(runs: &[&Summary]) -> String {
         [first, rest @ ..] if rest.iter().all(|name| name == first) => {
             format!("{first}, {}", format::counted(names.len(), "run"))
         }
-        [one, other] => format!("{one} and {other}"),
-        [one, two, three] => format!("{one}, {two} and {three}"),
-        [one, two, rest @ ..] => format!("{one}, {two} and {} more", rest.len()),
+        [one, other] => format!("“{one}” and “{other}”"),
+        [one, two, three] => format!("“{one}”, “{two}” and “{three}”"),
+        [one, two, rest @ ..] => format!("“{one}”, “{two}” and {} more", rest.len()),
     }
 }
 

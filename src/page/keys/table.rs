@@ -88,7 +88,7 @@ pub(crate) static RUN: Section = Section {
         command(&["E"], "previous error, retry or stop"),
         command(&["f"], "follow new steps"),
         key(&["[", "]"], "previous, next change to the state key"),
-        command(&["v"], "back to the verdict"),
+        command(&["v"], "show the verdict and its evidence"),
         command(&["r"], "replay from this step"),
         key(&["1", "…", "9"], "tabs"),
         key(&["←", "→"], "in a chart: previous, next point or block"),

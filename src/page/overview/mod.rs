@@ -946,7 +946,10 @@ impl View {
                 counted(runs, "run")
             )
         });
-        format!("Area shows runs.{zone}{}", busiest.unwrap_or_default())
+        format!(
+            "Circle area: number of runs.{zone}{}",
+            busiest.unwrap_or_default()
+        )
     }
 
     fn hours_table(&self) -> Vec<TableRow> {

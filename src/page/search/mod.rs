@@ -53,7 +53,7 @@ const FILES: &str = "files";
 const SAID: &str = "said";
 
 fn unknown_scope(scope: &str) -> WebError {
-    WebError::bad_request("Invalid scope", "There is no such scope.")
+    WebError::bad_request("Invalid scope", "The scope is files or said.")
         .named(scope)
         .hint("Use said for what was said and done, or files for everything in the files.")
 }

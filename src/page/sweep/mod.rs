@@ -780,17 +780,18 @@ fn notes(standing: &Standing<'_>, sweep: &Sweep) -> Vec<String> {
         .map(|(needs, runs)| {
             let of = counted(runs as usize, "run");
             if sweep.limits().len() > 1 {
-                format!("{of} couldn't be evaluated at every limit: {needs}")
+                format!("{of} couldn't be evaluated at some limits: {needs}")
             } else {
                 format!("{of} couldn't be evaluated: {needs}")
             }
         })
         .collect();
     let lacks = sweep.limits().iter().any(|effect| effect.unknown > 0);
-    notes.extend(lacks.then(|| {
-        "Each limit's answers lost and kept count only the runs that it could be evaluated for"
-            .to_owned()
-    }));
+    notes.extend(
+        lacks.then(|| {
+            "Answers lost and kept cover only the runs evaluated at that limit".to_owned()
+        }),
+    );
     let steps_only = standing.prepared.sweep_rule().is_some() && sweep.measure() == Measure::Steps;
     notes.extend(steps_only.then(|| {
         "Most runs used no tokens or don't record them, so limits are compared by steps".to_owned()

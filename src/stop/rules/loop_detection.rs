@@ -26,7 +26,7 @@ impl LoopDetection {
         scale: Some(Scale {
             least: Some(2.0),
             usual: (2.0, 10.0, 9),
-            ..Scale::whole("identical replies in a row", |value, _| {
+            ..Scale::whole("identical replies or calls in a row", |value, _| {
                 LoopDetection {
                     window: value as u64,
                 }

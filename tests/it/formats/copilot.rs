@@ -98,7 +98,7 @@ fn a_request_that_is_no_reply_is_no_step() {
     let manifest = run.index.manifest().get().expect("a manifest");
     assert_eq!(
         manifest.notes,
-        ["Other requests took 77 more tokens, which no step includes.".into()]
+        ["77 more tokens went to requests outside the steps.".into()]
     );
 }
 

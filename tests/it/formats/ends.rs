@@ -123,7 +123,7 @@ fn a_finish_reason_that_is_no_answer_is_not_told_as_one() {
     let run = claude(&[prompt("u1"), reply("a1", Some("of_tomorrow"), &said)]);
     assert_eq!(
         run.row.verdict.sentence,
-        "Ended its turn after step 5 (inferred from of_tomorrow)"
+        "Turn ended after step 5 (inferred from of_tomorrow)"
     );
     assert_eq!(run.row.verdict.mark.word(), "unknown");
 }

@@ -42,7 +42,7 @@ fn a_session_is_read_by_its_lines() {
     assert_eq!(tokens, [Some(1_820)]);
     assert_eq!(
         manifest.notes,
-        ["Other requests took 540 more tokens, which no step includes.".into()]
+        ["540 more tokens went to requests outside the steps.".into()]
     );
     let step = run.step(0);
     assert_eq!(step["decision"]["rationale"], "Read first.");
@@ -239,7 +239,7 @@ fn requests_by_tools_deferred_replies_and_errors_of_a_provider() {
     assert_eq!(manifest.cost_usd, Some(1.25));
     assert_eq!(
         manifest.notes,
-        ["Other requests took 50 more tokens, which no step includes.".into()]
+        ["50 more tokens went to requests outside the steps.".into()]
     );
     let run = written(&[&lines[..], &[failed]].concat());
     assert_eq!(

@@ -68,7 +68,7 @@ fn tally_of<'a>(rules: &(impl Iterator<Item = &'a RuleStatus> + Clone)) -> Strin
     let all = format::counted(rules().count(), "rule");
     match rules().count() {
         0 => "none recorded".to_owned(),
-        1 => format!("{all}: {}", counts(&rules()).trim_start_matches("1 ")),
+        1 => format!("{all} {}", counts(&rules()).trim_start_matches("1 ")),
         _ => format!("{all}: {}", counts(&rules())),
     }
 }

@@ -266,7 +266,7 @@ fn scores_that_fall_explain_a_critic_and_requests_that_grow_a_token_budget() {
     };
     assert_eq!(
         falls(&[0.2, 0.9, 0.7, 0.5]).as_deref(),
-        Some("From step 1 on, C's scores fell from 0.90 to 0.50")
+        Some("Starting at step 1, C's scores fell from 0.90 to 0.50")
     );
     assert_eq!(falls(&[0.9, 0.8, 0.7]), None, "by no more than 0.3");
     assert_eq!(falls(&[0.9, 0.1]), None, "one drop isn't a trend");
@@ -283,7 +283,7 @@ fn scores_that_fall_explain_a_critic_and_requests_that_grow_a_token_budget() {
             .pop()
             .map(|found| found.3)
     };
-    let said = "From step 0 on, requests grew from 100 to 250 tokens";
+    let said = "Starting at step 0, requests grew from 100 to 250 tokens";
     assert_eq!(
         grows(&[100, 150, 250], "budget_tokens").as_deref(),
         Some(said)
