@@ -22,7 +22,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::builder::DEFAULT_STEPS;
+#[cfg(not(feature = "board"))]
+use super::clock::SystemClock;
 use super::parse::*;
+use super::task::TaskIssue;
 use super::*;
 use crate::stop::StopVerdict;
 use crate::trace::RunWriter;
