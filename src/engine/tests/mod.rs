@@ -13,6 +13,7 @@ mod replay;
 mod resumed;
 mod shapes;
 mod sources;
+mod waits;
 
 use std::collections::VecDeque;
 use std::path::Path;
