@@ -87,7 +87,7 @@ pub enum ResourceKind {
     Dir,
     /// A network address.
     Url,
-    /// A file that the run creates.
+    /// A file or directory from an earlier run.
     Artifact,
     /// An image.
     Image,

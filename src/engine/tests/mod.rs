@@ -6,6 +6,7 @@ mod edges;
 mod ends;
 mod failures;
 mod functions;
+mod guarantees;
 mod guards;
 mod models;
 #[cfg(feature = "board")]
