@@ -124,7 +124,7 @@ pub(crate) use clock::SystemClock;
 pub(crate) use clock::splitmix64;
 pub use clock::{Clock, Stepping};
 pub use critic::{Critic, CriticCx, CriticError, Opinion};
-pub use decision::{Action, Candidate, Choice, Decision, First, HighestScore, Mode, Selector};
+pub use decision::{Action, Candidate, Choice, Decision, HighestScore, Mode, Selector};
 pub use earlier::{Earlier, Unfinished};
 pub use env::{Env, EnvError, EnvStep};
 pub use fn_tool::FnTool;
