@@ -95,6 +95,7 @@ impl<A: Agent> Session<A> {
                 args: &call.args,
                 state: &self.state,
             };
+            self.run.log.flush();
             let judged = self
                 .parts
                 .cancel

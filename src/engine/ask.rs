@@ -232,6 +232,7 @@ impl<A: Agent> Session<A> {
                         asking.has_begun.store(true, Ordering::Relaxed);
                         model.complete(&request, &on_text).await
                     };
+                    self.run.log.flush();
                     let answered = self.parts.cancel.guard(answer).await;
                     self.run.asking = None;
                     if answered.is_err() && asking.has_begun() {

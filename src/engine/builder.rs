@@ -37,7 +37,7 @@ use crate::stop::{
 use crate::trace::RunWriter;
 
 /// The default step budget, as in QitOS.
-pub const DEFAULT_STEPS: u64 = 10;
+pub(super) const DEFAULT_STEPS: u64 = 10;
 
 /// Runs an agent once. Created by [`Engine::builder`].
 pub struct Engine<A: Agent> {
@@ -390,7 +390,7 @@ impl<A: Agent> Builder<A> {
         self
     }
 
-    /// Limits the steps. Without this, the limit is [`DEFAULT_STEPS`]; see
+    /// Limits the steps. Without this, the limit is ten; see
     /// [`no_step_limit`](Self::no_step_limit). With 0, no step runs.
     ///
     /// A second call of this method and the other three replaces the first. A task's own limits

@@ -48,13 +48,13 @@ impl<C: Clock + ?Sized> Clock for Arc<C> {
 
 /// The machine's clock.
 #[derive(Debug)]
-pub struct SystemClock {
+pub(crate) struct SystemClock {
     start: Instant,
 }
 
 impl SystemClock {
     /// Creates a clock whose elapsed time starts now.
-    pub fn start() -> Self {
+    pub(crate) fn start() -> Self {
         Self {
             start: Instant::now(),
         }

@@ -174,7 +174,7 @@ pub trait Selector: Send + Sync {
 
 /// Chooses the first candidate.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct First;
+pub(super) struct First;
 
 impl Selector for First {
     fn name(&self) -> &str {

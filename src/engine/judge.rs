@@ -22,6 +22,7 @@ impl<A: Agent> Session<A> {
         else {
             return;
         };
+        self.run.log.flush();
         let step = record.step;
         let mut opinions = Vec::with_capacity(self.parts.critics.len());
         let mut is_cut_off = false;

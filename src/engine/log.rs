@@ -1,5 +1,8 @@
 //! Keeps the records of a run in memory, and writes them to disk if the run has a writer.
 //!
+//! Events that follow each other without waiting are written together: [`Log::flush`] is called
+//! before anything that may take time, so that viewers see what has begun.
+//!
 //! The first failed write is remembered and ends the run. The end is still written if possible,
 //! because the writer keeps a reserve for it.
 
@@ -119,7 +122,7 @@ impl Log {
         let Some(writer) = &mut self.writer else {
             return;
         };
-        let done = writer.event(&EventLine {
+        let line = EventLine {
             step_id: step,
             phase,
             stage,
@@ -127,7 +130,20 @@ impl Log {
             payload,
             error,
             ts,
-        });
+        };
+        let done = if phase == "END" {
+            // If earlier events don't fit on the disk, the end still does.
+            let before = writer.flush();
+            before.and(writer.event(&line))
+        } else {
+            writer.hold(&line)
+        };
+        self.note_failure(done);
+    }
+
+    /// Writes the events so far.
+    pub(super) fn flush(&mut self) {
+        let done = self.writer.as_mut().map_or(Ok(()), RunWriter::flush);
         self.note_failure(done);
     }
 

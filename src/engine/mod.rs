@@ -113,16 +113,18 @@ mod tests;
 pub mod sources {}
 
 pub use agent::{Agent, AgentData, AgentError, Done, Prompt, StepCx};
-pub use builder::{Builder, DEFAULT_STEPS, Engine};
+pub use builder::{Builder, Engine};
 pub use cancel::Cancel;
 pub use chat::{
     ChatModel, Message, ModelError, ModelErrorKind, Reply, Request, Role, Scripted, ToolCall,
     ToolSpec,
 };
+#[cfg(feature = "board")]
+pub(crate) use clock::SystemClock;
 pub(crate) use clock::splitmix64;
-pub use clock::{Clock, Stepping, SystemClock};
+pub use clock::{Clock, Stepping};
 pub use critic::{Critic, CriticCx, CriticError, Opinion};
-pub use decision::{Action, Candidate, Choice, Decision, First, HighestScore, Mode, Selector};
+pub use decision::{Action, Candidate, Choice, Decision, HighestScore, Mode, Selector};
 pub use earlier::{Earlier, Unfinished};
 pub use env::{Env, EnvError, EnvStep};
 pub use fn_tool::FnTool;
@@ -134,11 +136,11 @@ pub use off_limits::OffLimits;
 pub use process::Process;
 pub use recovery::{Failure, Recovery, RecoverySteps};
 pub use result::{
-    Criterion, CriticOutput, EventRecord, Metrics, ModelTurn, NoAnswer, RecordedEvents, RunResult,
-    StepRecord, TaskResult,
+    Criterion, CriticOutput, EventRecord, Metrics, ModelTurn, NoAnswer, RunResult, StepRecord,
+    TaskResult,
 };
 pub use state::{State, StateDiff, StateError};
 pub use sub_agent::{SubAgent, run_all};
-pub use task::{EnvSpec, Resource, ResourceKind, Task, TaskBudget, TaskIssue};
+pub use task::{EnvSpec, Resource, ResourceKind, Task, TaskBudget};
 pub use tool::{Shared, Tool, ToolCx, ToolError, ToolLimits};
 pub use toolbox::{Status, ToolResult};

@@ -58,7 +58,9 @@ impl<D> RunResult<D> {
     /// # Errors
     /// Fails if the run wasn't recorded, or its file can't be opened. An item is an error if its
     /// line isn't JSON. If the file can't be read on, the error is the last item.
-    pub fn recorded_events(&self) -> crate::Result<RecordedEvents> {
+    pub fn recorded_events(
+        &self,
+    ) -> crate::Result<impl Iterator<Item = crate::Result<Value>> + fmt::Debug + use<D>> {
         let Some(dir) = &self.trace else {
             let error = Error::new(Kind::NotFound, "the run has no trace");
             return Err(error.hint("record the run with `Builder::record`"));
@@ -235,9 +237,9 @@ pub struct EventRecord {
     pub error: Option<String>,
 }
 
-/// The events of a trace, read one at a time. Created by [`RunResult::recorded_events`].
+/// The events of a trace, read one at a time.
 #[derive(Debug)]
-pub struct RecordedEvents(Option<(PathBuf, WholeLines)>);
+struct RecordedEvents(Option<(PathBuf, WholeLines)>);
 
 impl Iterator for RecordedEvents {
     type Item = crate::Result<Value>;

@@ -212,6 +212,7 @@ impl<A: Agent> Engine<A> {
         // The events begin with the run's clock, before the first files are written.
         run.log
             .event(Event::new(run.first, "INIT", "", payload), || begun_at);
+        run.log.flush();
         let (state, snapshot, _) = match made {
             Ok(made) => made,
             Err((code, wrong)) => {

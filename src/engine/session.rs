@@ -201,7 +201,8 @@ impl<A: Agent> Session<A> {
         }
     }
 
-    /// Writes an event and notifies the hooks.
+    /// Records an event and notifies the hooks. It's written before the hooks hear of it, before
+    /// anything that may wait, or with the step's line.
     pub(super) fn emit<P: Serialize>(
         &mut self,
         step: u64,
@@ -216,6 +217,9 @@ impl<A: Agent> Session<A> {
         let (step, phase, stage) = (event.step, event.phase, event.stage);
         let run = &mut self.run;
         run.log.event(event, || run.clock.now_us());
+        if !self.parts.hooks.is_empty() {
+            run.log.flush();
+        }
         self.hear(|_, _| Some(Moment::Phase { step, phase, stage }));
     }
 

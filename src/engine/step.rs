@@ -143,6 +143,7 @@ impl<A: Agent> Session<A> {
         let Some(env) = &mut self.parts.env else {
             return Ok(());
         };
+        self.run.log.flush();
         let observed = self.parts.cancel.guard(async { env.observe().await }).await;
         record.observation = self
             .env_gave("could not be observed", observed)
@@ -174,6 +175,7 @@ impl<A: Agent> Session<A> {
         if self.run.fault.is_some() {
             return Err(NoDecision::Ended);
         }
+        self.run.log.flush();
         let cx = cx(&self.run, &self.parts, &self.talk, &self.feedback, record);
         let (agent, state) = (&mut self.agent, &self.state);
         let decided = self
@@ -254,6 +256,7 @@ impl<A: Agent> Session<A> {
                     state: Some(&self.snapshot),
                     env: self.shared.as_ref(),
                 };
+                self.run.log.flush();
                 let made = self
                     .tools
                     .call_all(&admitted, cx, &*self.run.clock, &self.parts.cancel)
@@ -288,6 +291,7 @@ impl<A: Agent> Session<A> {
     async fn step_env(&mut self, record: &StepRecord) -> Option<EnvStep> {
         let decision = record.decision.as_ref()?;
         let env = self.parts.env.as_mut()?;
+        self.run.log.flush();
         let stepped = self
             .parts
             .cancel

@@ -87,7 +87,7 @@ pub enum ResourceKind {
     Dir,
     /// A network address.
     Url,
-    /// A file that the run creates.
+    /// A file or directory from an earlier run.
     Artifact,
     /// An image.
     Image,
@@ -148,13 +148,13 @@ pub struct EnvSpec {
 
 /// A problem with a task.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct TaskIssue {
+pub(super) struct TaskIssue {
     /// The code: `ENV_..` if the environment doesn't match the task, `TASK_..` otherwise.
-    pub code: &'static str,
+    pub(super) code: &'static str,
     /// What is wrong and what to do.
-    pub message: String,
+    pub(super) message: String,
     /// The field of the task.
-    pub field: String,
+    pub(super) field: String,
 }
 
 impl TaskIssue {
@@ -171,7 +171,7 @@ impl TaskIssue {
     }
 
     /// Returns whether the problem is the environment.
-    pub fn is_env(&self) -> bool {
+    pub(super) fn is_env(&self) -> bool {
         self.code.starts_with("ENV_")
     }
 }
@@ -279,7 +279,7 @@ impl Task {
     }
 
     /// Returns all problems of the task itself. Paths are resolved in `workspace`.
-    pub fn issues(&self, workspace: Option<&Path>) -> Vec<TaskIssue> {
+    pub(super) fn issues(&self, workspace: Option<&Path>) -> Vec<TaskIssue> {
         let mut issues = Vec::new();
         if self.id.as_deref().is_some_and(|id| id.trim().is_empty()) {
             issues.push(TaskIssue::new(
@@ -316,7 +316,7 @@ impl Task {
         issues
     }
 
-    /// Returns the task's limits as a budget. Skips an invalid time, which [`Task::issues`]
+    /// Returns the task's limits as a budget. Skips an invalid time, which `issues`
     /// reports.
     pub(super) fn limits(&self) -> Budget {
         let mut budget = Budget::default();

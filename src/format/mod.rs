@@ -7,8 +7,8 @@
 //!
 //! QitOS and board's engine write a directory of three files, in dialects that one reader
 //! handles. The file of every other tool defines how to recognize the tool's files, and how to read
-//! one of their records (a line, or an element of a document). Its [`Reader`] reports to a
-//! [`Draft`] what the record means for the run, which step it belongs to, and the [`Part`] of that
+//! one of their records (a line, or an element of a document). Its `Reader` reports to a
+//! `Draft` what the record means for the run, which step it belongs to, and the `Part` of that
 //! step that it holds. If the records are messages, a `Conversation` pairs results with calls. A
 //! table of `ends!` maps the tool's words for an end to outcomes. Each record is an event of the
 //! run. A step is assembled from the parts in its records, as a line in the layout of board's engine.

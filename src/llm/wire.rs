@@ -406,9 +406,15 @@ fn go_on(begun: &mut Value, piece: &Value, is_text: bool) {
     }
 }
 
-/// Reads the usage of a reply. `None` if either token count is missing.
+/// No reply has as many tokens. A larger number isn't a count, and would make the run's total wrong.
+const MAX_TOKENS: u64 = u32::MAX as u64;
+
+/// Reads the usage of a reply. `None` if either token count is missing or isn't a count.
 fn usage(usage: &Value) -> Option<Usage> {
-    let tokens = |key: &str| usage.pointer(key).and_then(Value::as_u64);
+    let tokens = |key: &str| {
+        let count = usage.pointer(key).and_then(Value::as_u64);
+        count.filter(|count| *count <= MAX_TOKENS)
+    };
     let (input, output) = (tokens("/prompt_tokens")?, tokens("/completion_tokens")?);
     let cached = [
         "/prompt_tokens_details/cached_tokens",

@@ -389,7 +389,7 @@ impl Failure {
 const MAX_NAMES: usize = 4;
 
 impl Manifest {
-    /// Appends a name that isn't the newest one, up to [`MAX_NAMES`].
+    /// Appends a name that isn't the newest one, up to `MAX_NAMES`.
     pub fn add_name(names: &mut Vec<Box<str>>, name: Option<Box<str>>) {
         let newest = names.last().map(|newest| &**newest);
         let is_new = name

@@ -9,10 +9,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use trace_board::engine::{
-    Action, Agent, AgentError, Decision, Done, Engine, Hook, Moment, State, StepCx, ToolResult,
+    Action, Agent, AgentError, Decision, Done, Engine, Hook, Moment, State, StepCx, Tool, ToolCx,
+    ToolError, ToolResult,
 };
 use trace_board::trace::RunWriter;
 
@@ -28,13 +30,28 @@ const LONG_EVERY: u64 = 8;
 /// Environment variable with the directory of the writer that will be killed.
 const PLACE: &str = "BOARD_KILLED_RUNS";
 
+/// Environment variable that lets the writer run without hooks. The engine then writes events
+/// together if nothing waits between them.
+const WITHOUT_HOOKS: &str = "BOARD_KILLED_WITHOUT_HOOKS";
+
+/// The events of a step that calls a tool: `DECIDE` twice, `ACT` twice, `REDUCE` and `CHECK_STOP`.
+const EVENTS_A_STEP: u64 = 6;
+
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct Heard {
     bytes: usize,
 }
 
+fn report(steps: u64, events: u64) -> std::io::Result<()> {
+    writeln!(std::io::stdout(), "written: {steps} {events}")
+}
+
 /// An agent that keeps writing text, sometimes a long one.
-struct Speaker;
+struct Speaker {
+    /// Whether it reports what must be written when it's asked: all completed steps, their events,
+    /// `INIT`, and the first event of its own step.
+    reports: bool,
+}
 
 impl Agent for Speaker {
     type Data = Heard;
@@ -48,12 +65,16 @@ impl Agent for Speaker {
         _: &State<Heard>,
         cx: &StepCx<'_>,
     ) -> Result<Option<Decision>, AgentError> {
+        if self.reports {
+            report(cx.step, cx.step * EVENTS_A_STEP + 2)?;
+        }
         let times = if cx.step.is_multiple_of(LONG_EVERY) {
             60_000
         } else {
             10
         };
-        Ok(Some(Decision::act([Action::new("echo")
+        let tool = if self.reports { "reports" } else { "echo" };
+        Ok(Some(Decision::act([Action::new(tool)
             .arg("text", "again ")
             .arg("times", times)])))
     }
@@ -86,8 +107,35 @@ impl Hook<Heard> for Says {
             Moment::AfterStep { .. } => self.steps += 1,
             _ => {}
         }
-        writeln!(std::io::stdout(), "written: {} {}", self.steps, self.events)
-            .map_err(|error| error.to_string())
+        report(self.steps, self.events).map_err(|error| error.to_string())
+    }
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct ReportsArgs {
+    text: String,
+    times: usize,
+}
+
+/// Like `echo`. Also reports what must be written when it's called: what was when the agent was
+/// asked, the decision, and that the call begins.
+struct Reports;
+
+impl Tool for Reports {
+    type Args = ReportsArgs;
+    type Output = String;
+
+    fn name(&self) -> &str {
+        "reports"
+    }
+
+    fn description(&self) -> &str {
+        "Says it again, and reports what is written."
+    }
+
+    async fn call(&self, args: ReportsArgs, cx: ToolCx<'_>) -> Result<String, ToolError> {
+        report(cx.step, cx.step * EVENTS_A_STEP + 4)?;
+        Ok(args.text.repeat(args.times))
     }
 }
 
@@ -97,11 +145,15 @@ fn the_writer() {
     let scratch = tempfile::tempdir().unwrap();
     let root = std::env::var_os(PLACE).map_or_else(|| scratch.path().to_owned(), PathBuf::from);
     let writer = RunWriter::create(&root, "run").unwrap();
-    let engine = Engine::builder(Speaker)
+    let reports = std::env::var_os(WITHOUT_HOOKS).is_some();
+    let mut engine = Engine::builder(Speaker { reports })
         .tool(Echo)
-        .hook(Says::default())
+        .tool(Reports)
         .max_steps(STEPS)
         .record(writer);
+    if !reports {
+        engine = engine.hook(Says::default());
+    }
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
         .build()
@@ -127,9 +179,13 @@ fn lines(path: &Path) -> (Vec<Value>, Vec<u8>) {
 
 /// Kills a writer some time after it has reported `after` writes. Returns whether it was still
 /// running, and whether it left a torn line.
-fn killed(after: u64, and_then: Duration) -> (bool, bool) {
+fn killed(with_hooks: bool, after: u64, and_then: Duration) -> (bool, bool) {
     let root = tempfile::tempdir().unwrap();
-    let mut child = Command::new(std::env::current_exe().unwrap())
+    let mut writer = Command::new(std::env::current_exe().unwrap());
+    if !with_hooks {
+        writer.env(WITHOUT_HOOKS, "1");
+    }
+    let mut child = writer
         .args(["--exact", "killed::the_writer", "--nocapture"])
         .env(PLACE, root.path())
         .stdin(Stdio::null())
@@ -215,9 +271,12 @@ fn nothing_is_lost_that_was_written() {
     let (mut met, mut torn) = (0, 0);
     for seed in 0..count {
         let mut chance = Chance::new(seed);
-        let (after, micros) = (1 + chance.below(STEPS * 6), chance.below(1500));
-        eprintln!("seed {seed}: killed {micros} us after {after} messages");
-        let (before_its_end, tore) = killed(after, Duration::from_micros(micros));
+        let with_hooks = seed % 2 == 0;
+        // Without hooks, the agent and the tool report once a step each.
+        let messages = if with_hooks { EVENTS_A_STEP } else { 2 };
+        let (after, micros) = (1 + chance.below(STEPS * messages), chance.below(1500));
+        eprintln!("seed {seed}: hooks: {with_hooks}, killed {micros} us after {after} messages");
+        let (before_its_end, tore) = killed(with_hooks, after, Duration::from_micros(micros));
         (met, torn) = (met + u64::from(before_its_end), torn + u64::from(tore));
     }
     eprintln!(

@@ -81,6 +81,7 @@ mod list;
 mod live;
 mod mcp;
 mod openapi;
+mod other_engines;
 mod overview;
 mod pages;
 mod props;

@@ -23,7 +23,7 @@
 //! Terms that can't be parsed are kept in [`Query::ignored`] with what was expected, and the other
 //! terms still filter.
 //!
-//! The fields are the columns of [`COLUMNS`](super::columns::COLUMNS). This module knows neither
+//! The fields are the columns of `columns::COLUMNS`. This module knows neither
 //! indexes nor runs: anything that can be matched implements [`Subject`].
 
 use super::columns::{Column, STARTED, TAG};

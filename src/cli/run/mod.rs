@@ -222,9 +222,14 @@ fn messages(earlier: &Earlier) -> Vec<String> {
     };
     let mut messages = vec![format!("{what}; files in the workspace aren't restored")];
     if let Some(unfinished) = earlier.unfinished() {
-        let step = unfinished.step;
+        let (step, tokens) = (unfinished.step, unfinished.tokens);
+        let counts = match tokens {
+            0 => String::new(),
+            tokens => format!(" The {tokens} tokens of its completed requests count."),
+        };
         messages.push(format!(
-            "step {step} started but didn't finish: it runs again, and its earlier usage is unknown"
+            "step {step} started but didn't finish, so it runs again.{counts} \
+             A request that was interrupted isn't counted"
         ));
     }
     if earlier.torn_bytes() > 0 {

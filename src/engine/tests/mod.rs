@@ -6,6 +6,7 @@ mod edges;
 mod ends;
 mod failures;
 mod functions;
+mod guarantees;
 mod guards;
 mod models;
 #[cfg(feature = "board")]
@@ -13,6 +14,7 @@ mod replay;
 mod resumed;
 mod shapes;
 mod sources;
+mod waits;
 
 use std::collections::VecDeque;
 use std::path::Path;
@@ -22,7 +24,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::builder::DEFAULT_STEPS;
+#[cfg(not(feature = "board"))]
+use super::clock::SystemClock;
 use super::parse::*;
+use super::task::TaskIssue;
 use super::*;
 use crate::stop::StopVerdict;
 use crate::trace::RunWriter;

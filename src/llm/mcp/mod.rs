@@ -135,7 +135,7 @@ impl McpServers {
         })
     }
 
-    /// Waits [`GRACE`] for each server to exit, then kills it.
+    /// Waits `GRACE` for each server to exit, then kills it.
     pub async fn end(self) {
         for server in &self.servers {
             if let Link::Pipe(pipe) = &server.link {

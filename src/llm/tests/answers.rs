@@ -385,6 +385,31 @@ async fn tokens_of_the_cache_and_of_the_thought_are_told_apart() {
 }
 
 #[tokio::test]
+async fn numbers_that_are_no_counts_of_tokens_are_unknown() {
+    let usage = |prompt: Value, completion: Value, cached: Value| {
+        let usage = json!({"prompt_tokens": prompt, "completion_tokens": completion,
+            "prompt_tokens_details": {"cached_tokens": cached}});
+        let body = json!({"choices": [{"message": {"content": "x"}, "finish_reason": "stop"}], "usage": usage});
+        Play::Whole(200, "", body.to_string())
+    };
+    let most = u64::from(u32::MAX);
+    let endpoint = Endpoint::playing([
+        usage(json!(u64::MAX), json!(5), json!(0)),
+        usage(json!(10), json!(most + 1), json!(0)),
+        usage(json!(-5), json!(5), json!(0)),
+        usage(json!(10), json!("7"), json!(0)),
+        usage(json!(10), json!(1.5), json!(0)),
+        usage(json!(10), json!(most), json!(u64::MAX)),
+    ]);
+    let asked = client(address(&endpoint));
+    for _ in 0..5 {
+        assert_eq!(asked.ask().await.unwrap().usage, None);
+    }
+    let known = asked.ask().await.unwrap().usage.unwrap();
+    assert_eq!((known.input, known.output, known.cached), (10, most, None));
+}
+
+#[tokio::test]
 async fn a_service_that_refuses_thoughts_is_asked_without_them() {
     let refused = || {
         let message = "messages.1: property 'reasoning_content' is unsupported";

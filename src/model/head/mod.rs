@@ -121,7 +121,7 @@ pub struct StepHead {
     /// What ran when `error` or `returncode` was recorded, if known.
     pub failed_call: Option<Box<FailedCall>>,
     /// The folded line of `error`, or of what the failed call printed, as
-    /// [`fold`](super::failure::message::fold) returns it. Empty if neither is recorded.
+    /// `fold` returns it. Empty if neither is recorded.
     pub failure: Symbol,
     /// The tool whose result has `error` or `returncode`, if it's named.
     pub failed_tool: Symbol,

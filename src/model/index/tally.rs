@@ -26,7 +26,7 @@ pub struct Tally {
     pub repeats: Places,
     /// The steps of the whole file that the run abandoned by going back.
     pub abandoned: Places,
-    /// A hash of the identities of all steps of the file, as [`Index::identity_of`]. Equal
+    /// A hash of the identities of all steps of the file, as `Index::identity_of`. Equal
     /// sequences of steps have equal hashes.
     pub chain: u64,
     /// The number of steps summed.

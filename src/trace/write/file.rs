@@ -104,13 +104,13 @@ impl LineFile {
         }
     }
 
-    /// Appends `line`, including its line terminator, in one unbuffered write.
+    /// Appends whole lines, including their terminators, in one unbuffered write.
     ///
     /// # Errors
-    /// Returns the I/O error. The file then ends with the previous line.
-    pub(super) fn append(&mut self, line: &[u8]) -> Result<(), WriteError> {
+    /// Returns the I/O error. The file then ends with the line before these.
+    pub(super) fn append(&mut self, lines: &[u8]) -> Result<(), WriteError> {
         self.mend()
-            .and_then(|()| self.file.write_all(line))
+            .and_then(|()| self.file.write_all(lines))
             .map_err(|source| {
                 // If truncating fails now, it's tried again before the next line.
                 self.torn = true;
@@ -120,8 +120,13 @@ impl LineFile {
                     source,
                 }
             })?;
-        self.len += line.len() as u64;
-        self.sum = self.keys.hash_one((self.sum, line));
+        self.len += lines.len() as u64;
+        let mut start = 0;
+        for end in memchr::memchr_iter(b'\n', lines) {
+            let line = lines.get(start..=end).unwrap_or_default();
+            self.sum = self.keys.hash_one((self.sum, line));
+            start = end + 1;
+        }
         Ok(())
     }
 

@@ -1,6 +1,6 @@
-//! Writes a trace to disk: one write per line, a rename for the manifest, and no buffering.
+//! Writes a trace to disk: whole lines in one write, and a rename for the manifest.
 //!
-//! If the process is killed, at most the current line is lost, and readers always find a complete
+//! If the process is killed, at most the current write is lost, and readers always find a complete
 //! manifest. Knows neither the engine that calls it nor the reading half.
 
 mod error;
@@ -30,6 +30,8 @@ use crate::{Error, Kind};
 /// The longest run id in bytes. File systems allow 255 bytes in a name, and readers and exports
 /// append something to it.
 const MAX_RUN_ID_BYTES: usize = 200;
+/// More bytes of events than this aren't held back.
+const MAX_HELD_BYTES: usize = 64 << 10;
 /// The manifest is refreshed when the lines' times have advanced by this much, in microseconds.
 const REFRESH_MICROS: u64 = 1_000_000;
 
@@ -59,8 +61,18 @@ pub struct RunWriter {
     altered: Vec<String>,
     /// The buffer for the current record.
     line: Vec<u8>,
+    held: Held,
     /// Last, so that it's dropped after everything inside the directory.
     _made: Option<MadeDir>,
+}
+
+/// Lines of events that aren't written yet.
+#[derive(Debug, Default)]
+struct Held {
+    lines: Vec<u8>,
+    count: u64,
+    /// The time of the last one, in microseconds since the epoch.
+    ts: i64,
 }
 
 /// A directory that was created for the run. It's removed if nothing was written into it.
@@ -254,6 +266,7 @@ impl RunWriter {
             stamper: Stamper::default(),
             altered: Vec::new(),
             line: Vec::new(),
+            held: Held::default(),
             _made: None,
         }
     }
@@ -329,6 +342,20 @@ impl RunWriter {
     /// Returns the errors in [`WriteError`]. If only the manifest couldn't be refreshed, the event
     /// is written.
     pub fn event<P: Serialize>(&mut self, event: &EventLine<'_, P>) -> Result<(), WriteError> {
+        self.flush()?;
+        self.hold(event)?;
+        self.flush()
+    }
+
+    /// Prepares one event, which is written with the next [`flush`](Self::flush), step or other
+    /// event. Events that follow each other within microseconds need only one write.
+    ///
+    /// # Errors
+    /// Returns the errors in [`WriteError`].
+    pub(crate) fn hold<P: Serialize>(
+        &mut self,
+        event: &EventLine<'_, P>,
+    ) -> Result<(), WriteError> {
         let record = || format!("event {} of step {}", event.phase, event.step_id);
         self.line.clear();
         line::event(event, &mut self.stamper, &mut self.line).map_err(|source| {
@@ -337,9 +364,38 @@ impl RunWriter {
                 source,
             }
         })?;
-        self.append(|files| &mut files.events, record)?;
-        self.events += 1;
-        self.refresh(event.ts)
+        self.end_line(record)?;
+        self.held.lines.extend_from_slice(&self.line);
+        self.held.count += 1;
+        self.held.ts = event.ts;
+        if self.held.lines.len() > MAX_HELD_BYTES {
+            self.flush()?;
+        }
+        Ok(())
+    }
+
+    /// Writes the prepared events.
+    ///
+    /// # Errors
+    /// Returns the errors in [`WriteError`]. After a disk error, none of these events is in the
+    /// file, and they aren't tried again. If only the manifest couldn't be refreshed, they are
+    /// written.
+    pub(crate) fn flush(&mut self) -> Result<(), WriteError> {
+        if self.held.count == 0 {
+            return Ok(());
+        }
+        let mut held = std::mem::take(&mut self.held);
+        let written = self
+            .files()
+            .and_then(|files| files.events.append(&held.lines));
+        if written.is_ok() {
+            self.events += held.count;
+        }
+        // Keeps the memory of its buffer.
+        held.lines.clear();
+        self.held.lines = held.lines;
+        self.freeing_the_reserve(written)?;
+        self.refresh(held.ts)
     }
 
     /// Appends one step. `line` is the whole object, including its `step_id`. `ts` is when the step
@@ -361,6 +417,8 @@ impl RunWriter {
                 got: step_id,
             });
         }
+        // The events of a step precede its line, so that a line is there only if they are.
+        self.flush()?;
         self.line.clear();
         write_json(line, NonFinite::Refuse, &mut self.line).map_err(|source| {
             WriteError::NotJson {
@@ -368,7 +426,11 @@ impl RunWriter {
                 source,
             }
         })?;
-        self.append(|files| &mut files.steps, record)?;
+        self.end_line(record)?;
+        let line = std::mem::take(&mut self.line);
+        let written = self.files().and_then(|files| files.steps.append(&line));
+        self.line = line;
+        self.freeing_the_reserve(written)?;
         self.steps += 1;
         self.next_step = step_id.checked_add(1);
         self.refresh(ts)
@@ -417,25 +479,18 @@ impl RunWriter {
         }
     }
 
-    /// Appends the record in `self.line`.
-    fn append(
-        &mut self,
-        file: fn(&mut Files) -> &mut LineFile,
-        record: impl FnOnce() -> String,
-    ) -> Result<(), WriteError> {
-        let mut text = std::mem::take(&mut self.line);
-        line::end(&mut text);
-        let bytes = text.len() as u64 - 1;
-        let written = match self.files() {
-            Ok(_) if bytes > MAX_LINE_BYTES => Err(WriteError::TooLong {
+    /// Terminates the record in `self.line`.
+    fn end_line(&mut self, record: impl FnOnce() -> String) -> Result<(), WriteError> {
+        self.files()?;
+        line::end(&mut self.line);
+        let bytes = self.line.len() as u64 - 1;
+        if bytes > MAX_LINE_BYTES {
+            return Err(WriteError::TooLong {
                 record: record(),
                 bytes,
-            }),
-            Ok(files) => file(files).append(&text),
-            Err(error) => Err(error),
-        };
-        self.line = text;
-        self.freeing_the_reserve(written)
+            });
+        }
+        Ok(())
     }
 
     /// Rewrites the manifest if the last one is old enough.

@@ -531,7 +531,9 @@ const SMALL_DISK: &str = "BOARD_TEST_SMALL_DISK";
 #[test]
 fn a_full_disk_leaves_whole_lines_and_a_closed_manifest() {
     if let Some(disk) = std::env::var_os(SMALL_DISK) {
-        return fill(Path::new(&disk));
+        fill(Path::new(&disk));
+        fs::remove_dir_all(Path::new(&disk).join("run")).unwrap();
+        return fill_with_held_events(Path::new(&disk));
     }
     let disk = tempfile::tempdir().unwrap();
     let mount = r#"mount -t tmpfs -o size=1m small "$0" || exit 77; exec "$@""#;
@@ -604,6 +606,87 @@ fn fill(disk: &Path) {
     assert_eq!(
         names(writer.dir()),
         ["events.jsonl", "manifest.json", "steps.jsonl"]
+    );
+}
+
+#[cfg(target_os = "linux")]
+fn fill_with_held_events(disk: &Path) {
+    let mut writer = begun(disk);
+    let payload = || json!({"text": "x".repeat(3_000)});
+    let mut rounds = 0;
+    let error = loop {
+        for _ in 0..3 {
+            writer.hold(&event(0, START, payload())).unwrap();
+        }
+        match writer.flush() {
+            Ok(()) => rounds += 1,
+            Err(error) => break error,
+        }
+    };
+    assert!(told(&error).contains("events.jsonl"), "{}", told(&error));
+    // All events of the failed write were removed again.
+    assert_eq!(writer.counts(), (0, 3 * rounds));
+    let end = EventLine {
+        phase: "END",
+        ..event(0, START, payload())
+    };
+    writer.event(&end).unwrap();
+    let text = text(&writer, "events.jsonl");
+    let phases: Vec<_> = text
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap()["phase"].take())
+        .collect();
+    assert_eq!(phases.len() as u64, 3 * rounds + 1);
+    assert_eq!(phases.last(), Some(&json!("END")));
+    writer.finish(RunEnd::default()).unwrap();
+    assert_eq!(writer.altered(), [""; 0]);
+    assert_eq!(manifest(&writer)["event_count"], json!(3 * rounds + 1));
+}
+
+#[test]
+fn held_events_are_written_with_what_follows() {
+    let root = tempfile::tempdir().unwrap();
+    let mut writer = begun(root.path());
+    let lines = |writer: &RunWriter| {
+        let count = |file| text(writer, file).lines().count() as u64;
+        let there = (count("steps.jsonl"), count("events.jsonl"));
+        assert_eq!(writer.counts(), there);
+        there
+    };
+    let hold = |writer: &mut RunWriter, text: &str| {
+        let payload = json!({"text": text});
+        writer.hold(&event(0, START, payload)).unwrap();
+    };
+    hold(&mut writer, "one");
+    hold(&mut writer, "two");
+    assert_eq!(lines(&writer), (0, 0));
+    writer.flush().unwrap();
+    assert_eq!(lines(&writer), (0, 2));
+    hold(&mut writer, "three");
+    writer.step(0, START, &json!({"step_id": 0})).unwrap();
+    assert_eq!(lines(&writer), (1, 3));
+    hold(&mut writer, "four");
+    writer.event(&event(1, START, ())).unwrap();
+    assert_eq!(lines(&writer), (1, 5));
+    let large = "x".repeat(MAX_HELD_BYTES);
+    hold(&mut writer, &large);
+    assert_eq!(lines(&writer), (1, 6), "more isn't held");
+    writer.finish(RunEnd::default()).unwrap();
+    assert_eq!(writer.altered(), [""; 0]);
+    let texts: Vec<_> = text(&writer, "events.jsonl")
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap()["payload"]["text"].take())
+        .collect();
+    assert_eq!(
+        texts,
+        [
+            json!("one"),
+            json!("two"),
+            json!("three"),
+            json!("four"),
+            Value::Null,
+            json!(large)
+        ]
     );
 }
 
