@@ -9,7 +9,7 @@ use std::fs::{self, File};
 use std::hash::{DefaultHasher, Hash as _, Hasher};
 use std::io::{self, BufRead as _, BufReader, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread::{self, JoinHandle};
 use std::time::SystemTime;
 
@@ -37,7 +37,7 @@ const BLOCK_BYTES: usize = 64 << 10;
 const MAX_HEAD_BYTES: u64 = 64 << 10;
 
 /// The first line of a file.
-#[derive(Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct Head {
     board: String,
     dir: PathBuf,
@@ -53,6 +53,8 @@ pub(super) struct StoredIndexes {
     build: String,
     pub(super) max_bytes: u64,
     writer: Mutex<Option<JoinHandle<()>>>,
+    /// The index that was stored or loaded last, as long as it's in memory.
+    last: Mutex<Option<(Head, Weak<Index>)>>,
 }
 
 impl StoredIndexes {
@@ -64,6 +66,7 @@ impl StoredIndexes {
             build: cache_file::build()?,
             max_bytes: MAX_BYTES,
             writer: Mutex::default(),
+            last: Mutex::default(),
         })
     }
 
@@ -81,6 +84,7 @@ impl StoredIndexes {
             return;
         }
         let head = self.head(dir, stamps, format.name);
+        self.remember(&head, &index);
         let (store, place) = (Arc::clone(self), self.place(dir));
         let write = move || {
             if let Err(error) = store.write(&place, &head, &index) {
@@ -91,6 +95,22 @@ impl StoredIndexes {
             .name("board-indexes".to_owned())
             .spawn(write)
             .ok();
+    }
+
+    fn remember(&self, head: &Head, index: &Arc<Index>) {
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        *last = Some((head.clone(), Arc::downgrade(index)));
+    }
+
+    /// Returns the index of the run in `dir` if it's in memory, because it's being written or somebody
+    /// else uses it.
+    fn in_memory(&self, dir: &RunDir, stamps: StampsHash) -> Option<Arc<Index>> {
+        let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let (head, index) = last.as_ref()?;
+        if *head != self.head(dir, stamps, &head.format) {
+            return None;
+        }
+        index.upgrade()
     }
 
     fn write(&self, place: &Path, head: &Head, index: &Index) -> io::Result<()> {
@@ -123,7 +143,10 @@ impl StoredIndexes {
     }
 
     /// Returns the stored index of the run in `dir`, if it's valid.
-    pub(super) fn load(&self, dir: &RunDir, stamps: StampsHash) -> Option<Index> {
+    pub(super) fn load(&self, dir: &RunDir, stamps: StampsHash) -> Option<Arc<Index>> {
+        if let Some(index) = self.in_memory(dir, stamps) {
+            return Some(index);
+        }
         let place = self.place(dir);
         let file = cache_file::open(&place, Access::Read).ok()?;
         let found = file.metadata().ok()?;
@@ -151,6 +174,8 @@ impl StoredIndexes {
             return None;
         };
         index.set_format(dir.format_named(&head.format));
+        let index = Arc::new(index);
+        self.remember(&head, &index);
         Some(index)
     }
 

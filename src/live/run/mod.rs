@@ -408,14 +408,13 @@ impl Run {
             _ => None,
         };
         let stored = parked.and_then(|stamps| self.stored_index(stamps));
-        Arc::new(
-            stored.unwrap_or_else(|| read(&mut RunReader::settling(self.dir.clone(), self.settle))),
-        )
+        let read_now = || read(&mut RunReader::settling(self.dir.clone(), self.settle));
+        stored.unwrap_or_else(|| Arc::new(read_now()))
     }
 
     /// Returns the stored index of a large run whose files have these stamps, if there is one. It's
     /// no evidence: if it disagrees with the summary, the files have to be read.
-    fn stored_index(&self, stamps: StampsHash) -> Option<Index> {
+    fn stored_index(&self, stamps: StampsHash) -> Option<Arc<Index>> {
         let stored = self.stored.as_ref().filter(|_| self.is_storable())?;
         let index = stored.load(&self.dir, stamps)?;
         let (known, fresh) = (self.alone(), self.untagged_summary_of(&index));
@@ -515,7 +514,6 @@ impl Run {
             && let Some(index) = self.stored_index(stamps)
         {
             // No reader is open. If the files change, they are read from the start.
-            let index = Arc::new(index);
             *self.index.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&index));
             return index;
         }

@@ -52,9 +52,10 @@ fn indexes_of_all_samples_are_read_back_as_they_were_stored() {
         }
         store.store(run.dir(), stamps, Arc::clone(&index));
         store.wait();
-        match store.load(run.dir(), stamps) {
+        // Another store doesn't know the index in memory.
+        match open_store(cache.path()).load(run.dir(), stamps) {
             Some(found) => {
-                assert!(found == *index, "{}", run.key());
+                assert!(found == index, "{}", run.key());
                 assert!(found.format() == index.format());
                 formats.insert(index.format().name);
             }
@@ -64,6 +65,29 @@ fn indexes_of_all_samples_are_read_back_as_they_were_stored() {
     assert!(formats.len() > 15, "{formats:?}");
     assert!(formats.contains("board") && formats.contains("Claude Code session"));
     assert_eq!(missing, [""; 0]);
+}
+
+#[test]
+fn an_index_that_is_in_memory_is_found() {
+    let (root, cache) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    // A file in the directory's place: the index never gets there.
+    fs::write(cache.path().join("indexes"), "").unwrap();
+    let store = open_store(cache.path());
+    let dir = RunDir::alone(&write_old_run(root.path(), "a", "count"));
+    let run = Run::new(
+        &RunKey::new("a"),
+        "a".to_owned(),
+        dir.clone(),
+        Duration::ZERO,
+    );
+    let (index, stamps) = (run.index_once(), stamps_of(&run));
+    assert!(store.load(&dir, stamps).is_none());
+    store.store(&dir, stamps, Arc::clone(&index));
+    let found = store.load(&dir, stamps).unwrap();
+    assert!(Arc::ptr_eq(&found, &index));
+    store.wait();
+    drop((run, found, index));
+    assert!(store.load(&dir, stamps).is_none());
 }
 
 #[test]
