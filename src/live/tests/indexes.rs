@@ -80,7 +80,8 @@ fn an_index_that_is_in_memory_is_found() {
         dir.clone(),
         Duration::ZERO,
     );
-    let (index, stamps) = (run.index_once(), stamps_of(&run));
+    assert!(run.refresh(1 << 20).changed);
+    let (index, stamps) = (run.index(), stamps_of(&run));
     assert!(store.load(&dir, stamps).is_none());
     store.store(&dir, stamps, Arc::clone(&index));
     let found = store.load(&dir, stamps).unwrap();
