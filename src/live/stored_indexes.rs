@@ -2,12 +2,14 @@
 //! were read again.
 //!
 //! A file begins with a line of JSON that names the run. The pieces of the index follow, each with its
-//! length, so that all cores can read them, and a checksum. A file is valid for the build that wrote it, while the run's files have the same stamps. The files may
-//! be deleted at any time. They contain tasks and answers, so only their owner may read them.
+//! length, so that several threads can read them, and a checksum. A file is valid for the build that
+//! wrote it, while the run's files have the same stamps. The files may be deleted at any time. They
+//! contain tasks and answers, so only their owner may read them.
 
 use std::fs::{self, File};
 use std::hash::{DefaultHasher, Hash as _, Hasher};
 use std::io::{self, BufRead as _, BufReader, BufWriter, Read, Write};
+use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread::{self, JoinHandle};
@@ -16,7 +18,6 @@ use std::time::SystemTime;
 use serde::{Deserialize, Serialize};
 
 use crate::cache_file::{self, Access};
-use crate::in_order::cores;
 use crate::model::index::Piece;
 use crate::model::{Format, Index};
 use crate::trace::{RunDir, StampsHash};
@@ -51,6 +52,7 @@ struct Head {
 pub(super) struct StoredIndexes {
     dir: PathBuf,
     build: String,
+    threads: NonZero<usize>,
     pub(super) max_bytes: u64,
     writer: Mutex<Option<JoinHandle<()>>>,
     /// The index that was stored or loaded last, as long as it's in memory.
@@ -58,12 +60,13 @@ pub(super) struct StoredIndexes {
 }
 
 impl StoredIndexes {
-    /// Opens the store in the cache directory `dir`. Returns `None` if the build of this program
-    /// can't be determined.
-    pub(super) fn open(dir: &Path) -> Option<Self> {
+    /// Opens the store in the cache directory `dir`. An index is read on `threads` threads. Returns
+    /// `None` if the build of this program can't be determined.
+    pub(super) fn open(dir: &Path, threads: NonZero<usize>) -> Option<Self> {
         Some(Self {
             dir: dir.join(FOLDER),
             build: cache_file::build()?,
+            threads,
             max_bytes: MAX_BYTES,
             writer: Mutex::default(),
             last: Mutex::default(),
@@ -166,7 +169,7 @@ impl StoredIndexes {
         if head != self.head(dir, stamps, &head.format) {
             return None;
         }
-        let Some(mut index) = read(content) else {
+        let Some(mut index) = read(content, self.threads) else {
             let shown = place.display();
             tracing::warn!("the stored index {shown} is damaged; board reads the run again");
             // Otherwise it would count as stored.
@@ -258,8 +261,8 @@ impl StoredIndexes {
 
 type Content = BufReader<Summed<io::Take<File>>>;
 
-/// Reads the pieces of an index on all cores, and the checksum of everything before it.
-fn read(content: Content) -> Option<Index> {
+/// Reads the pieces of an index on this many threads, and the checksum of everything before it.
+fn read(content: Content, threads: NonZero<usize>) -> Option<Index> {
     let source = Mutex::new((0, content));
     let pieces = Mutex::new(Vec::new());
     let read_some = || -> Option<()> {
@@ -282,7 +285,7 @@ fn read(content: Content) -> Option<Index> {
         }
     };
     let is_complete = thread::scope(|scope| {
-        let more: Vec<_> = (1..cores().get()).map(|_| scope.spawn(read_some)).collect();
+        let more: Vec<_> = (1..threads.get()).map(|_| scope.spawn(read_some)).collect();
         let is_complete = read_some().is_some();
         more.into_iter()
             .all(|thread| matches!(thread.join(), Ok(Some(()))))

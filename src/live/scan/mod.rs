@@ -208,7 +208,9 @@ impl Scanner {
             roots: Root::all(roots, &options.mirrors),
             threads: options.threads(),
             cache: cache_dir.and_then(Cache::open).map(Arc::new),
-            stored: cache_dir.and_then(StoredIndexes::open).map(Arc::new),
+            stored: cache_dir
+                .and_then(|dir| StoredIndexes::open(dir, options.threads()))
+                .map(Arc::new),
             saver: None,
             order: None,
             options,

@@ -6,7 +6,8 @@ use crate::model::{Format, Index};
 use crate::trace::{Stamps, StampsHash};
 
 fn open_store(cache: &Path) -> Arc<StoredIndexes> {
-    Arc::new(StoredIndexes::open(cache).unwrap())
+    let threads = NonZero::new(2).unwrap();
+    Arc::new(StoredIndexes::open(cache, threads).unwrap())
 }
 
 fn stamps_of(run: &Run) -> StampsHash {
@@ -200,7 +201,7 @@ fn an_odd_stored_index_is_as_good_as_none() {
 #[test]
 fn the_oldest_stored_indexes_make_room() {
     let (root, cache) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let mut store = StoredIndexes::open(cache.path()).unwrap();
+    let mut store = Arc::into_inner(open_store(cache.path())).unwrap();
     store.max_bytes = 0;
     let none = Arc::new(store);
     parked(&write_old_run(root.path(), "a", "count"), &none);
@@ -212,7 +213,7 @@ fn the_oldest_stored_indexes_make_room() {
     let old = std::time::SystemTime::now() - Duration::from_secs(60);
     let file = fs::File::options().append(true).open(&first).unwrap();
     file.set_modified(old).unwrap();
-    let mut store = StoredIndexes::open(cache.path()).unwrap();
+    let mut store = Arc::into_inner(open_store(cache.path())).unwrap();
     store.max_bytes = fs::metadata(&first).unwrap().len() * 3 / 2;
     let one = Arc::new(store);
     parked(&write_old_run(root.path(), "b", "count"), &one);
