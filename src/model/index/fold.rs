@@ -8,8 +8,8 @@ use super::super::{
     CriticAction, EventHead, EventNote, Fate, Issue, IssueKind, StepHead, Symbol, TraceFile,
 };
 use super::id_runs::MAX_WALK;
-use super::skip::Fold;
-use super::{Delta, Group, Index, Segment, Stopping};
+use super::skip::{Fold, Skips};
+use super::{Delta, Group, Index, Repeated, Segment, Stopping};
 
 /// At most this many state changes outside reduce are listed. A run that makes one in each step
 /// adds nothing new.
@@ -376,8 +376,8 @@ impl Index {
                 started: event.ts,
                 ..Group::default()
             };
+            self.event_skips.weigh(group.weight());
             self.groups.push(group);
-            self.event_skips.weigh(size_of::<Group>() as u64);
             self.group_open = true;
             self.join_newest_group();
         }
@@ -423,17 +423,17 @@ impl Index {
                     if note.line.is_some() {
                         group.unwritten.get_or_insert_default().decision = note.line;
                     }
-                    group.repeated.get_or_insert_default().decided = Some(note.decided);
+                    repeated(group, &mut self.event_skips).decided = Some(note.decided);
                 }
             }
             EventNote::CriticOutputs(outputs) => {
                 if let Some(group) = group {
-                    group.repeated.get_or_insert_default().critics = Some(outputs);
+                    repeated(group, &mut self.event_skips).critics = Some(outputs);
                 }
             }
             EventNote::Invoked(calls) => {
                 if let Some(group) = group {
-                    group.repeated.get_or_insert_default().invoked = Some(calls);
+                    repeated(group, &mut self.event_skips).invoked = Some(calls);
                 }
             }
             EventNote::Passed => group
@@ -492,6 +492,15 @@ impl Index {
             }
         }
     }
+}
+
+/// Returns the facts of a group that the line of its step repeats, and adds their weight if they are
+/// the first.
+fn repeated<'a>(group: &'a mut Group, skips: &mut Skips) -> &'a mut Repeated {
+    if group.repeated.is_none() {
+        skips.weigh(Repeated::WEIGHT);
+    }
+    group.repeated.get_or_insert_default()
 }
 
 fn confirm(fate: Option<&mut Fate>, confirmed: bool) {

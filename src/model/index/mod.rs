@@ -208,6 +208,11 @@ pub enum Stopping {
     Critic(Box<str>),
 }
 
+impl Repeated {
+    /// The size in memory in bytes, with the allocator's overhead.
+    const WEIGHT: u64 = size_of::<Self>() as u64 + 16;
+}
+
 impl Group {
     /// Returns the decision on one line, if this is the newest group.
     pub fn decision(&self) -> Option<&str> {
@@ -217,6 +222,14 @@ impl Group {
     /// Returns the facts of the last decision event that the line of its step repeats.
     pub fn decided(&self) -> Option<Decided> {
         self.repeated.as_ref()?.decided
+    }
+
+    /// Returns the group's approximate size in memory, in bytes.
+    fn weight(&self) -> u64 {
+        let words = self.error.as_ref().map_or(0, |(_, words)| words.len());
+        // The newest group's `unwritten` doesn't stay.
+        let repeated = self.repeated.as_ref().map_or(0, |_| Repeated::WEIGHT);
+        (size_of::<Self>() + words) as u64 + repeated
     }
 }
 

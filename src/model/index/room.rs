@@ -114,15 +114,10 @@ impl Index {
         self.cut_segments(hole);
         self.first_back = self.first_back.map(|at| hole.moved(at));
         self.count_joined();
-        let words = |group: &Group| group.error.as_ref().map_or(0, |(_, words)| words.len());
-        let groups = self
-            .groups
-            .iter()
-            .map(|group| size_of::<Group>() + words(group))
-            .sum::<usize>();
-        let events = self.events.len() * size_of::<EventHead>();
+        let groups: u64 = self.groups.iter().map(Group::weight).sum();
+        let events = (self.events.len() * size_of::<EventHead>()) as u64;
         self.event_skips
-            .reweigh((events + groups) as u64 + self.segments.len() as u64 * SEGMENT_WEIGHT);
+            .reweigh(events + groups + self.segments.len() as u64 * SEGMENT_WEIGHT);
     }
 
     /// Drops the groups whose events are all dropped.
