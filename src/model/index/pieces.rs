@@ -32,8 +32,8 @@ impl Index {
             .chain(of(&self.groups).map(Piece::Groups))
     }
 
-    /// Returns the index that consists of these pieces. `None` if they aren't all the pieces of an
-    /// index in order.
+    /// Returns the index that consists of these pieces. `None` if they can't be the pieces of an index
+    /// in order. A missing last piece of a list isn't noticed.
     pub(crate) fn from_pieces(pieces: impl IntoIterator<Item = Piece<'static>>) -> Option<Self> {
         let mut pieces = pieces.into_iter();
         let Some(Piece::Rest(index)) = pieces.next() else {
