@@ -285,7 +285,9 @@ fn read(content: Content, threads: NonZero<usize>) -> Option<Index> {
         }
     };
     let is_complete = thread::scope(|scope| {
-        let more: Vec<_> = (1..threads.get()).map(|_| scope.spawn(read_some)).collect();
+        let spawn = |_| thread::Builder::new().spawn_scoped(scope, read_some);
+        // If no thread can be started, the others read more.
+        let more: Vec<_> = (1..threads.get()).flat_map(spawn).collect();
         let is_complete = read_some().is_some();
         more.into_iter()
             .all(|thread| matches!(thread.join(), Ok(Some(()))))
@@ -321,7 +323,7 @@ fn next_piece(content: &mut Content) -> Option<Option<Vec<u8>>> {
 struct Summed<T> {
     target: T,
     sum: DefaultHasher,
-    /// How many bytes that is.
+    /// How many bytes were written.
     bytes: u64,
 }
 
@@ -345,7 +347,6 @@ impl<T: Read> Read for Summed<T> {
     fn read(&mut self, space: &mut [u8]) -> io::Result<usize> {
         let read = self.target.read(space)?;
         self.sum.write(space.get(..read).unwrap_or_default());
-        self.bytes += read as u64;
         Ok(read)
     }
 }
