@@ -40,9 +40,9 @@ const PIECE_BYTES: u64 = 4 << 20;
 const MAX_TOGETHER: usize = 64;
 const TOGETHER_TIME: Duration = Duration::from_millis(10);
 /// At the start, the newest runs are read first. Another thread finds out when each run was written,
-/// which takes about 20 µs a run, and much longer on a cold or remote disk. After this time, runs
-/// are read in any order until it has finished.
-const ORDER_TIME: Duration = Duration::from_millis(200);
+/// which takes about 20 µs a run, and much longer on a cold or remote disk. After this time, for which
+/// hints wait too, runs are read in any order until it has finished.
+const ORDER_TIME: Duration = Duration::from_millis(50);
 /// The interval between checks of live runs.
 const LIVE_EVERY: Duration = Duration::from_secs(1);
 /// The interval between scans of the roots. A scan costs one `stat` per directory.
