@@ -649,11 +649,12 @@ impl Shown<'_> {
             share: format::or_missing(side.rate, |rate| format!("{:.0}%", (rate * 100.0).round())),
             of: match side.judged {
                 0 => String::new(),
-                judged => format!(
-                    "of tasks, {} of {}",
-                    count(side.solved as u64),
-                    counted(judged, "run")
-                ),
+                judged => {
+                    // Paired, the share is the mean over tasks.
+                    let tasks = if self.is_paired() { "of tasks, " } else { "" };
+                    let solved = count(side.solved as u64);
+                    format!("{tasks}{solved} of {}", counted(judged, "run"))
+                }
             },
             interval: format::or_missing(side.rate_low.zip(side.rate_high), |(low, high)| {
                 format!("{:.0}%–{:.0}%", low * 100.0, high * 100.0)
