@@ -125,7 +125,10 @@ fn write_state(
     };
     if state.keys.is_empty() && state.base == Base::Nowhere {
         let records = match run.index.format().can.state {
-            Can::No => format!("{} doesn't record state", run.index.format().name),
+            Can::No => format!(
+                "state isn't recorded in this format ({})",
+                run.index.format().name
+            ),
             Can::Partly | Can::Yes => "neither a full state nor changes are recorded".to_owned(),
         };
         writeln!(out, "{records}")?;
