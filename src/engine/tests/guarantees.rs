@@ -129,9 +129,6 @@ async fn a_rule_in_code_gets_the_counters_the_calls_and_the_texts() {
         fn name(&self) -> &str {
             "keeps"
         }
-        fn init_state(&mut self, task: &Task) -> Result<State<Notes>, AgentError> {
-            Ok(State::new(&*task.objective, Notes::default()))
-        }
         fn reduce(&mut self, state: &mut State<Notes>, step: &Done<'_>) -> Result<(), AgentError> {
             let texts = step.results.iter().map(ToolResult::text);
             state.data.seen.extend(texts);
@@ -512,9 +509,6 @@ async fn every_field_of_the_state_is_recorded_as_it_changes() {
         type Data = Notes;
         fn name(&self) -> &str {
             "sets"
-        }
-        fn init_state(&mut self, task: &Task) -> Result<State<Notes>, AgentError> {
-            Ok(State::new(&*task.objective, Notes::default()))
         }
         async fn decide(
             &mut self,
