@@ -10,10 +10,10 @@ use crate::wait::until;
 fn progress_becomes_the_answer_without_a_reload() {
     let site = Site::with(&["q060/q060_handoff"]);
     // A debug build takes many times longer for these than a response waits.
-    many_long(&site.path(""), 120, times(300, 1000));
+    many_long(&site.path(""), 75, times(300, 1000));
     until("all runs are read", || {
         let health = site.board.json("/healthz");
-        (health["runs"] == 121 && health["indexing"] == 0).then_some(())
+        (health["runs"] == 76 && health["indexing"] == 0).then_some(())
     });
     let page = Page::open();
     page.goto(&site.url("/whatif?sweep=max_steps&values=1..1000/50"));
@@ -27,7 +27,7 @@ fn progress_becomes_the_answer_without_a_reload() {
         "the answer was present from the start"
     );
     assert!(
-        page.text("#answer [role=status]").contains("of 121 runs"),
+        page.text("#answer [role=status]").contains("of 76 runs"),
         "{}",
         page.text("#answer")
     );
