@@ -201,7 +201,7 @@ impl<A: Agent> Session<A> {
         }
     }
 
-    /// Records an event and notifies the hooks. It's written before the hooks hear of it, before
+    /// Records an event and notifies the hooks. It's written before the hooks are notified, before
     /// anything that may wait, or with the step's line.
     pub(super) fn emit<P: Serialize>(
         &mut self,

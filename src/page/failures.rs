@@ -276,7 +276,7 @@ struct Case {
 }
 
 impl View {
-    /// Returns the first line: the failure that ended most runs.
+    /// Returns the first line: the failure that ended most runs, or how many runs ended with one.
     fn answer(&self) -> (String, Vec<Piece>, String) {
         let plain = |text: String| (text, Vec::new(), String::new());
         let Some((message, runs, ended)) = &self.report.all.first else {
