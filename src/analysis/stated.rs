@@ -343,7 +343,8 @@ pub(crate) fn amount(value: f64, unit: &str) -> String {
     }
 }
 
-/// Formats "6 of 60 steps", "31 s, limit 30 s" or "12 steps, limit 9".
+/// Formats "6 of 60 steps", "31 s, limit 30 s" or "12 steps, limit 9". A number beyond its limit
+/// isn't a part of it.
 pub(crate) fn used_of(used: f64, limit: f64, unit: &str) -> String {
     match unit {
         "ms" | "usd" => compared(used, limit, unit),

@@ -17,7 +17,7 @@ use serde::Serialize;
 
 use super::calendar::{Calendar, monday, quarter};
 use super::cost_shares::CostShares;
-use super::format::{self, MISSING, counted};
+use super::format::{self, counted};
 use super::kinds::{KindRow, KindTokens, Kinds};
 use super::summary::{Cost, Spent, Summary};
 use crate::model::price::{KindCosts, LIST_DATE};
@@ -207,19 +207,16 @@ impl Used {
         }
     }
 
-    /// Formats the cost with its marks: `≈$1.20⁺`.
+    /// Formats the cost with its marks: `≥≈$1.20`.
     pub(crate) fn cost_words(&self) -> String {
-        let plus = if self.runs_without_cost > 0 {
-            "⁺"
-        } else {
-            ""
-        };
-        match self.cost {
-            Some(cost) if self.cost_is_estimated => format!("≈{}{plus}", format::usd(cost)),
-            Some(cost) => format!("{}{plus}", format::usd(cost)),
-            None if self.tokens > 0 => "unknown".to_owned(),
-            None => MISSING.to_owned(),
+        if self.cost.is_none() && self.tokens > 0 {
+            return "unknown".to_owned();
         }
+        format::cost(
+            self.cost,
+            self.cost_is_estimated,
+            self.runs_without_cost > 0,
+        )
     }
 
     /// Explains the marks of the costs: the mark, and what it means.
@@ -233,7 +230,7 @@ impl Used {
         }
         if self.runs_without_cost > 0 {
             marks.push((
-                "⁺",
+                "≥",
                 format!(
                     "excludes {} tokens of {} without a known price",
                     format::tokens(self.tokens_without_cost),

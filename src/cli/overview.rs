@@ -9,9 +9,7 @@ use super::look::{Ink, Look};
 use super::roots::Roots;
 use crate::analysis::failures::FirstSeen;
 use crate::analysis::format::{self, MISSING, count, date, last_part, visible_line};
-use crate::analysis::many::{
-    Asked, Overview, amounts, cost_words, counts, overview, percentile_words,
-};
+use crate::analysis::many::{Asked, Overview, amounts, counts, overview, percentile_words};
 use crate::analysis::run_result::RunResult;
 use crate::analysis::summary::Summary;
 use crate::analysis::usage::Days;
@@ -211,7 +209,7 @@ fn write_text(overview: &Overview, look: &Look, out: &mut dyn Write) -> io::Resu
             name(project.name.as_deref().map_or("", last_part)),
             count(project.runs as u64),
             tokens,
-            cost_words(project.cost, project.cost_is_estimated, false),
+            format::cost(project.cost, project.cost_is_estimated, false),
         ]
     });
     table(

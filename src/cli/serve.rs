@@ -51,7 +51,7 @@ pub(super) struct Args {
     /// Disable the index cache
     #[arg(long)]
     no_cache: bool,
-    /// Don't index what was said and done; searches then read all files
+    /// Don't index messages and tool calls; searches then read all files
     #[arg(long)]
     no_search_index: bool,
     /// Keep the search index below this size, such as 500MB; the oldest runs make room

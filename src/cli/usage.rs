@@ -48,7 +48,7 @@ impl What {
 /// Print the tokens and the cost of runs, by day, week, month, run, model or project
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Costs with ≈ are estimates from prices. ⁺ means that runs without a price are excluded. – means not recorded."
+    after_help = "Costs with ≈ are estimates from prices. ≥ means that runs without a price are excluded. – means not recorded."
 )]
 pub(super) struct Args {
     /// How to group runs

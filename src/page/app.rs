@@ -42,7 +42,7 @@ pub(crate) struct AppState {
     pub(crate) sweeps: Arc<jobs::Jobs<sweep::SweepTask>>,
     /// Searches in progress and recent results.
     pub(crate) searches: Arc<jobs::Jobs<search::Search>>,
-    /// The index of what was said and done, once it's open, if board keeps one.
+    /// The index of messages and tool calls, once it's open, if board keeps one.
     pub(crate) texts: Arc<OnceLock<Arc<TextIndex>>>,
     /// Limits concurrent downloads.
     pub(crate) downloads: Turns,

@@ -321,7 +321,7 @@ const ADDRESSES: &[Address] = &[
             Param(
                 "scope",
                 Words(&["", "files", "said"]),
-                "Search everything in the files, or what was said and done.",
+                "Search everything in the files, or only messages and tool calls.",
             ),
             AGAIN,
             CANCEL,

@@ -230,7 +230,7 @@ fn help_of_every_command() {
           --open                  Open board in the browser
           --poll <SECONDS>        Check every file this often instead of watching for changes
           --no-cache              Disable the index cache
-          --no-search-index       Don't index what was said and done; searches then read all files
+          --no-search-index       Don't index messages and tool calls; searches then read all files
           --search-cache <SIZE>   Keep the search index below this size, such as 500MB; the oldest runs make room [default: 4GB]
           --threads <N>           Read and search runs on at most this many threads [default: one for each core]
           --s3-every <SECONDS>    List each root in an object store this often, or less often if needed to stay within --s3-requests [default: 10]

@@ -284,7 +284,7 @@ fn a_search_goes_on_until_it_is_stopped() {
     assert!(texts(&page, "#found [role=status]")[0].starts_with("Cancelled: "));
 }
 
-/// Searches what was said and done until all runs come from the index, and returns the result.
+/// Searches messages and tool calls until all runs come from the index, and returns the result.
 fn from_index(board: &Board, text: &str) -> Value {
     let path = format!("/api/search?scope=said&limit=1000&q={text}");
     until("all runs are in the index", || {

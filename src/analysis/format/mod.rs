@@ -38,7 +38,7 @@ pub(crate) fn millis(ms: f64) -> String {
     }
 }
 
-/// Formats a duration: `26.0 ms`, `412 ms`, `3.4 s`, `5 min 09 s`, `2 h 07 min`, `3 d 4 h`.
+/// Formats a duration: `26.0 ms`, `412 ms`, `3.4 s`, `5 min 9 s`, `2 h 7 min`, `3 d 4 h`.
 ///
 /// Rounds to the last digit shown. A duration that rounds up to the next unit is shown in that
 /// unit.
@@ -70,12 +70,11 @@ pub(crate) fn duration(duration: Duration) -> String {
     }
 }
 
-/// Formats `4 min 05 s`, or `4 min` without a rest.
+/// Formats `4 min 5 s`, or `4 min` without a rest.
 fn two_units((whole, unit): (u128, &str), (rest, smaller): (u128, &str)) -> String {
     match rest {
         0 => format!("{whole} {unit}"),
-        rest if unit == "d" => format!("{whole} {unit} {rest} {smaller}"),
-        rest => format!("{whole} {unit} {rest:02} {smaller}"),
+        rest => format!("{whole} {unit} {rest} {smaller}"),
     }
 }
 
@@ -266,6 +265,15 @@ pub(crate) fn usd(amount: f64) -> String {
         _ if size < LARGE => format!("{sign}${size:.2}"),
         _ => format!("{sign}${size:.2e}"),
     }
+}
+
+/// Formats a cost with its marks: `≥≈$1.20`.
+pub(crate) fn cost(cost: Option<f64>, is_estimated: bool, is_lower_bound: bool) -> String {
+    let Some(cost) = cost else {
+        return MISSING.to_owned();
+    };
+    let mark = bound(is_lower_bound, is_estimated);
+    format!("{mark}{}", usd(cost))
 }
 
 /// Formats a share in whole percent: `11%`. A share other than zero or all never reads as such:

@@ -36,7 +36,7 @@ pub(crate) use ranked::Ranked;
 pub(crate) use scale::Unit;
 pub(crate) use tasks::{RepeatedTask, task_query};
 pub(crate) use trend::{amounts, counts, relative};
-pub(crate) use words::{Fact, cost_words, percentile_words};
+pub(crate) use words::{Fact, percentile_words};
 
 use scale::Scale;
 use tasks::first_line;

@@ -452,11 +452,11 @@ impl Measure {
     pub(crate) fn cost(&self) -> String {
         self.sum.map_or_else(
             || "unknown".to_owned(),
-            |sum| cost_words(Some(sum), self.is_estimated, self.is_lower_bound),
+            |sum| format::cost(Some(sum), self.is_estimated, self.is_lower_bound),
         )
     }
 
-    /// Words a time: `74 h 08 min`.
+    /// Words a time: `74 h 8 min`.
     pub(crate) fn time(&self) -> String {
         self.sum.map_or_else(
             || "unknown".to_owned(),
@@ -466,15 +466,6 @@ impl Measure {
             },
         )
     }
-}
-
-/// Words an amount of money with its marks.
-pub(crate) fn cost_words(cost: Option<f64>, is_estimated: bool, is_lower_bound: bool) -> String {
-    let Some(cost) = cost else {
-        return MISSING.to_owned();
-    };
-    let mark = format::bound(is_lower_bound, is_estimated);
-    format!("{mark}{}", format::usd(cost))
 }
 
 /// Words a percentile of durations, which is approximate: `≈1.2 s`.

@@ -66,6 +66,39 @@ impl Extremes {
             .or(self.longest.map(|(_, n)| n))
     }
 
+    /// Adds step `n`.
+    fn see(&mut self, n: usize, step: &Seen) {
+        let count = |own: &mut Option<(usize, usize)>, is_one: bool| {
+            if is_one {
+                own.get_or_insert((n, 0)).1 += 1;
+            }
+        };
+        self.marks
+            .iter_mut()
+            .zip(step.marks)
+            .for_each(|(own, is_one)| count(own, is_one));
+        count(&mut self.turns, step.is_turn);
+        count(&mut self.compacted, step.is_compacted);
+        if let Some(score) = step.lowest
+            && self.lowest.is_none_or(|(lowest, _)| score < lowest)
+        {
+            self.lowest = Some((score, n));
+        }
+        if let Some(took) = step.took
+            && self.longest.is_none_or(|(longest, _)| took > longest)
+        {
+            self.longest = Some((took, n));
+        }
+        if let Some(context) = step.context
+            && self
+                .fullest
+                .is_none_or(|fullest| context.input > fullest.input)
+        {
+            self.fullest = Some(context);
+        }
+    }
+
+    /// Adds the extremes of later steps.
     fn add(&mut self, other: &Self) {
         let more = |own: &mut Option<(usize, usize)>, other: Option<(usize, usize)>| {
             *own = match (*own, other) {
@@ -92,6 +125,18 @@ impl Extremes {
             .flatten()
             .reduce(|a, b| if b.input > a.input { b } else { a });
     }
+}
+
+/// What the extremes need of a step.
+#[derive(Debug, Clone, Copy)]
+struct Seen {
+    marks: [bool; MARKS.len()],
+    is_turn: bool,
+    is_compacted: bool,
+    lowest: Option<f64>,
+    /// Microseconds.
+    took: Option<i64>,
+    context: Option<Context>,
 }
 
 /// A run in columns.
@@ -125,13 +170,13 @@ impl Overview {
         let mut turns = turns.into_iter().flatten().peekable();
         let mut compacted = compacted(index).into_iter().peekable();
         for n in 0..index.steps().len() {
-            let one = Extremes {
-                turns: turns.next_if_eq(&n).map(|n| (n, 1)),
-                compacted: compacted.next_if_eq(&n).map(|n| (n, 1)),
-                ..of_step(index, n)
+            let Some(mut step) = seen(index, n) else {
+                continue;
             };
-            if let Some((input, cached)) = one
-                .fullest
+            step.is_turn = turns.next_if_eq(&n).is_some();
+            step.is_compacted = compacted.next_if_eq(&n).is_some();
+            if let Some((input, cached)) = step
+                .context
                 .and_then(|context| Some((context.input, context.cached?)))
             {
                 let sum = overview.cached.get_or_insert_default();
@@ -144,8 +189,8 @@ impl Overview {
                 .iter_mut()
                 .take(last + 1)
                 .skip(first)
-                .for_each(|column| column.add(&one));
-            overview.whole.add(&one);
+                .for_each(|column| column.see(n, &step));
+            overview.whole.see(n, &step);
         }
         overview.window = overview.whole.fullest.and_then(|fullest| {
             let step = index.steps().get(fullest.step);
@@ -163,7 +208,10 @@ impl Overview {
     /// compactions.
     pub(crate) fn among(index: &Index, first: usize, end: usize) -> Extremes {
         let mut all = Extremes::default();
-        (first..end.min(index.steps().len())).for_each(|n| all.add(&of_step(index, n)));
+        for n in first..end {
+            let Some(step) = seen(index, n) else { break };
+            all.see(n, &step);
+        }
         all
     }
 }
@@ -179,17 +227,17 @@ fn compacted(index: &Index) -> Vec<usize> {
     steps
 }
 
-fn of_step(index: &Index, n: usize) -> Extremes {
-    let Some(step) = index.steps().get(n) else {
-        return Extremes::default();
-    };
-    Extremes {
-        marks: MARKS.map(|mark| has(index, n, mark).then_some((n, 1))),
-        lowest: step.lowest_score().map(|score| (score, n)),
-        longest: index.round_of(n).and_then(took).map(|took| (took, n)),
-        fullest: context(step, n),
-        ..Extremes::default()
-    }
+/// Returns what the extremes need of step `n`, except whether a turn or a compaction comes before it.
+fn seen(index: &Index, n: usize) -> Option<Seen> {
+    let step = index.steps().get(n)?;
+    Some(Seen {
+        marks: MARKS.map(|mark| has(index, n, mark)),
+        is_turn: false,
+        is_compacted: false,
+        lowest: step.lowest_score(),
+        took: index.round_of(n).and_then(took),
+        context: context(step, n),
+    })
 }
 
 /// Returns the input of the step's request, if recorded.

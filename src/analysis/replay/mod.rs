@@ -220,15 +220,6 @@ impl Track {
         Some((part, at - part.at))
     }
 
-    /// Returns the cursor for a position.
-    #[cfg(test)]
-    pub(crate) fn cursor(&self, at: usize) -> Option<Cursor> {
-        self.part(at).map(|(part, event)| Cursor {
-            scene: part.scene,
-            event,
-        })
-    }
-
     /// Returns the part of this kind.
     pub(crate) fn find(&self, scene: Scene) -> Option<&Part> {
         let at = self.parts.partition_point(|part| part.scene < scene);

@@ -330,23 +330,6 @@ impl Effect {
             saved,
         });
     }
-
-    #[cfg(test)]
-    fn merge(&mut self, other: Self) {
-        self.cut += other.cut;
-        self.same += other.same;
-        self.not_reached += other.not_reached;
-        self.unknown += other.unknown;
-        self.kept += other.kept;
-        self.unknown_answers += other.unknown_answers;
-        self.lost += other.lost;
-        for (key, step) in other.lost_in {
-            self.lose(key, step);
-        }
-        self.steps.merge(&other.steps);
-        self.tokens.merge(&other.tokens);
-        self.ms.merge(&other.ms);
-    }
 }
 
 /// Returns what a rule saves of a measure. `None` if that's unknown.
@@ -428,25 +411,6 @@ impl Sweep {
         needs
             .iter()
             .for_each(|reason| count(&mut self.needs, reason, 1));
-    }
-
-    /// Adds sums computed elsewhere for the same question.
-    #[cfg(test)]
-    pub(crate) fn merge(&mut self, other: Self) {
-        self.runs += other.runs;
-        self.answers += other.answers;
-        self.going += other.going;
-        self.estimated += other.estimated;
-        self.inferred += other.inferred;
-        self.vanished += other.vanished;
-        self.unread += other.unread;
-        for (effect, more) in self.effects.iter_mut().zip(other.effects) {
-            effect.merge(more);
-        }
-        other
-            .needs
-            .iter()
-            .for_each(|(reason, runs)| count(&mut self.needs, reason, *runs));
     }
 
     /// Returns the measure for judging limits: tokens if at least half of the runs spent some,

@@ -103,12 +103,6 @@ impl SweepRule {
         (self.scale.at)(value, &self.critic)
     }
 
-    /// Returns whether a larger number stops more runs.
-    #[cfg(test)]
-    pub(crate) fn stricter_upwards(&self) -> bool {
-        self.scale.stricter_upwards
-    }
-
     /// Returns whether the numbers are integers.
     fn is_whole(&self) -> bool {
         self.scale.grain >= 1.0

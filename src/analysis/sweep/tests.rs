@@ -291,12 +291,6 @@ fn a_limit_is_recommended_where_it_stands_out_and_answers_could_be_lost() {
     // Both budgets stop the long run before its fifth step.
     let tied = sums(&prepared("token_budget", "31,35", &[]), &mixed);
     assert_eq!((tied.choice(), tied.best()), (Choice::Tie(0), None));
-    // For scores, a smaller limit is less strict.
-    assert!(
-        SweepRule::parse("critic_below", "tests", "1")
-            .unwrap()
-            .stricter_upwards()
-    );
 }
 
 #[test]
@@ -582,9 +576,8 @@ fn any_answer() -> impl Strategy<Value = RunEffects> {
 
 proptest! {
     #[test]
-    fn the_order_and_the_grouping_of_runs_do_not_matter(
+    fn the_order_of_runs_does_not_matter(
         mut answers in proptest::collection::vec(any_answer(), 0..40),
-        cut in 0_usize..40,
     ) {
         // Keys are unique on a board.
         for (place, answer) in answers.iter_mut().enumerate() {
@@ -596,10 +589,6 @@ proptest! {
             sweep
         };
         let whole = add(&answers);
-        let (left, example) = answers.split_at(cut.min(answers.len()));
-        let mut merged = add(example);
-        merged.merge(add(left));
-        prop_assert_eq!(&merged, &whole);
         answers.reverse();
         prop_assert_eq!(&add(&answers), &whole);
         for effect in &whole.effects {

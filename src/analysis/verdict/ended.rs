@@ -3,7 +3,7 @@
 
 use super::RunStatus;
 use super::facts::Facts;
-use super::wording::{Note, NoteKind, Wording, of_limit};
+use super::wording::{Note, NoteKind, Wording};
 use crate::analysis::format::{amount, capitalised};
 use crate::analysis::stated::{limit_beside, used_of, values};
 use crate::model::{Certainty, EndKind, Ended, Named, Outcome, Reached};
@@ -71,7 +71,7 @@ fn wording(facts: &Facts<'_>, ended: &Ended, is_cut: bool) -> Wording {
             let numbers = match (measured, limit) {
                 (Some(measured), Some(limit)) => {
                     let bound = ended.bound.words();
-                    let compared = of_limit(measured, limit, ended.unit);
+                    let compared = used_of(measured, limit, ended.unit);
                     Some(format!("{bound}{compared}"))
                 }
                 (None, Some(_)) => None,
@@ -135,7 +135,7 @@ fn brief(ended: &Ended, headline: &str, step: &str, is_disputed: bool) -> String
             if ended.refuted.is_empty() && !ended.reading().is_refuted() =>
         {
             let bound = ended.bound.words();
-            format!("{name}: {bound}{}", of_limit(measured, limit, ended.unit))
+            format!("{name}: {bound}{}", used_of(measured, limit, ended.unit))
         }
         _ if headline == Ended::CUT_REPLY => "Reply token limit".to_owned(),
         _ if headline == Ended::CONTEXT_FULL => headline.to_owned(),

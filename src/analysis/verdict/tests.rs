@@ -283,7 +283,7 @@ fn a_recorded_limit_is_told_with_what_was_measured() {
         r#"{"code": "timeout", "source": "policy", "step": 0, "measured": 61500, "limit": 60000, "op": ">",
         "unit": "ms", "limit_from": "cli"}"#,
     );
-    assert_eq!(time.sentence, "Timeout: 1 min 02 s of 1 min");
+    assert_eq!(time.sentence, "Timeout: 1 min 2 s, limit 1 min");
     let unstarted = r#"{"code": "budget_tokens", "source": "budget", "measured": 0, "limit": 0, "unit": "tokens"}"#;
     assert_eq!(
         recorded_as("act", unstarted).sentence,

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::analysis::compact::Shared;
-use crate::analysis::format;
+use crate::analysis::stated::used_of;
 use crate::model::limit_of;
 
 /// Separates the notes in a sentence.
@@ -78,7 +78,7 @@ impl Wording {
             let brief = format!("{name}{rest}");
             return Self::new(format!("{headline}{rest}"), brief);
         };
-        let numbers = of_limit(measured, limit, unit);
+        let numbers = used_of(measured, limit, unit);
         let brief = format!("{name}: {numbers}");
         Self::new(format!("{headline}{rest}: {numbers}"), brief)
     }
@@ -127,13 +127,4 @@ impl Wording {
         let is_all = sentence.len() == self.head.len();
         (sentence, if is_all { "" } else { &self.head })
     }
-}
-
-/// Formats "10 of 10 steps", "840 ms of 700 ms", "$0.08 of $0.05".
-pub(super) fn of_limit(measured: f64, limit: f64, unit: &str) -> String {
-    let used = match unit {
-        "ms" | "usd" => format::amount(measured, unit),
-        _ => format::amount(measured, ""),
-    };
-    format!("{used} of {}", format::amount(limit, unit))
 }

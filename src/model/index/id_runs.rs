@@ -307,10 +307,23 @@ impl<T> Ids<'_, T> {
                 .filter(rising)
                 .find_map(id_at)
         };
+        let is_before = |at: usize| id_or_before(at).is_none_or(|before| before < id);
+        // Most ids rise by one.
+        let expected = self.items.get(start).and_then(self.id).and_then(|first| {
+            let ahead = usize::try_from(id.checked_sub(first)?).ok()?;
+            start.checked_add(ahead).filter(|at| *at < end)
+        });
+        if let Some(at) = expected
+            && rising(&at)
+            && id_at(at) == Some(id)
+            && (at == start || is_before(at - 1))
+        {
+            return Some(at);
+        }
         let (mut low, mut high) = (start, end);
         while low < high {
             let middle = low + (high - low) / 2;
-            if id_or_before(middle).is_none_or(|before| before < id) {
+            if is_before(middle) {
                 low = middle + 1
             } else {
                 high = middle

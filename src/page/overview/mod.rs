@@ -741,7 +741,7 @@ impl View {
             reason: line.stop_reason.as_deref().unwrap_or(MISSING).into(),
             steps: known(line.steps, |steps| count(steps as u64)),
             tokens: known(line.tokens, format::tokens),
-            cost: many::cost_words(line.cost, line.cost_is_estimated, line.cost_is_lower_bound),
+            cost: format::cost(line.cost, line.cost_is_estimated, line.cost_is_lower_bound),
             took: known(line.duration_ms, format::millis),
             when: line
                 .started
@@ -863,7 +863,7 @@ impl View {
                     let is_estimated = model.used.cost_is_estimated;
                     let cost = sums
                         .cost
-                        .map(|cost| many::cost_words(Some(cost), is_estimated, false));
+                        .map(|cost| format::cost(Some(cost), is_estimated, false));
                     let words = match (sums.tokens, cost) {
                         (0, None) => String::new(),
                         (tokens, None) => format::tokens(tokens),
@@ -1127,7 +1127,7 @@ impl View {
             runs: count(row.runs as u64),
             mix: Mix::new(self.parts(&row.results, row.runs, with)),
             tokens: known(row.tokens, format::tokens),
-            cost: many::cost_words(row.cost, row.cost_is_estimated, row.cost_is_lower_bound),
+            cost: format::cost(row.cost, row.cost_is_estimated, row.cost_is_lower_bound),
             change: row
                 .cost
                 .filter(|_| before)

@@ -55,7 +55,7 @@ const SAID: &str = "said";
 fn unknown_scope(scope: &str) -> WebError {
     WebError::bad_request("Invalid scope", "The scope is files or said.")
         .named(scope)
-        .hint("Use said for what was said and done, or files for everything in the files.")
+        .hint("Use said for messages and tool calls, or files for everything in the files.")
 }
 
 /// `GET /search`

@@ -1,4 +1,4 @@
-//! Lists what was said and done in a run: its title, and the prompts, thoughts, replies, calls, results
+//! Lists the searchable texts of a run: its title, and the prompts, thoughts, replies, calls, results
 //! and errors of each step.
 //!
 //! Each text is a whole string of the trace, so a search of the files finds it too.

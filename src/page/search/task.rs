@@ -23,7 +23,7 @@ pub(super) enum Scope {
     /// In everything that the files of a run contain.
     #[default]
     Files,
-    /// In what was said and done.
+    /// In messages and tool calls.
     Said,
 }
 
@@ -32,7 +32,7 @@ pub(super) enum Scope {
 pub(crate) struct Search {
     needle: Needle,
     scope: Scope,
-    /// The index of what was said and done.
+    /// The index of messages and tool calls.
     texts: Option<Arc<TextIndex>>,
     pub(super) over: Over,
     /// How many threads search at the same time.
@@ -193,7 +193,7 @@ impl Search {
         Some((found.lines, is_complete))
     }
 
-    /// Searches what was said and done according to the files. Returns false if the search ended
+    /// Searches messages and tool calls in the files themselves. Returns false if the search ended
     /// before.
     fn look_in_files(
         &self,

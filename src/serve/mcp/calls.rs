@@ -215,7 +215,7 @@ pub(super) struct Search {
     /// Maximum number of hits. Default: 40
     #[serde(default, deserialize_with = "whole_number")]
     limit: Option<usize>,
-    /// `said` searches only what was said and done, which has fewer hits in ids and numbers. `files` searches
+    /// `said` searches only messages and tool calls, which has fewer hits in ids and numbers. `files` searches
     /// everything in the files. Default: files
     #[serde(default)]
     scope: String,

@@ -37,7 +37,6 @@ impl CriticBelow {
         scale: Some(Scale {
             least: None,
             grain: 0.05,
-            stricter_upwards: true,
             per_critic: true,
             usual: (0.05, 0.95, 19),
             example: "0.1..0.9",

@@ -249,9 +249,6 @@ pub(crate) struct Scale {
     pub least: Option<f64>,
     /// The step between values in a range that doesn't specify a count.
     pub grain: f64,
-    /// Whether a larger number stops more runs.
-    #[cfg_attr(not(test), allow(dead_code, reason = "only tests of the sweep ask"))]
-    pub stricter_upwards: bool,
     /// Whether the number belongs to one critic.
     pub per_critic: bool,
     /// The first value, the last value and the number of values to try by default, if neither the
@@ -326,7 +323,6 @@ impl Scale {
             counts,
             least: Some(1.0),
             grain: 1.0,
-            stricter_upwards: false,
             per_critic: false,
             usual,
             example: "2,5,10..40",

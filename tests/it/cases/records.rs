@@ -63,7 +63,7 @@ mod limits {
         assert_denied(&inspect("token", 900.0), "280 of 900 tokens");
         assert_denied(&inspect("time", 600.0), "9.0 s");
         let (headline, contradictions, result) = told(&inspect("time", 5.0));
-        assert_says(&headline, &["Time limit reached", "9.0 s of 5.0 s"]);
+        assert_says(&headline, &["Time limit reached", "9.0 s, limit 5.0 s"]);
         assert_eq!((&*contradictions, &*result), ("[]", "fired"));
     }
 
@@ -99,7 +99,7 @@ mod limits {
             })
         };
         let (headline, contradictions, _) = told(&run(0.2));
-        assert_says(&headline, &["at least 250 ms of 200 ms"]);
+        assert_says(&headline, &["at least 250 ms, limit 200 ms"]);
         assert_eq!(contradictions, "[]");
         assert_eq!(told(&run(600.0)).1, "[]");
     }
@@ -125,7 +125,7 @@ mod limits {
         assert_denied(&run(4), "4 of 4 model calls");
         assert_says(
             &told(&run(5)).0,
-            &["Model call limit reached", "5 of 4 model calls"],
+            &["Model call limit reached", "5 model calls, limit 4"],
         );
     }
 

@@ -157,7 +157,7 @@ fn a_trial_ends_as_its_result_says() {
     assert_eq!(timeout.row.verdict.mark.word(), "limit");
     assert_eq!(
         timeout.row.verdict.sentence,
-        "Agent time limit reached after step 1: 30.5 s of 30.0 s · reward 0"
+        "Agent time limit reached after step 1: 30.5 s, limit 30.0 s · reward 0"
     );
     let none = trial("ledger__no_sandbox");
     assert_eq!((none.row.steps, none.row.verdict.mark.word()), (0, "error"));

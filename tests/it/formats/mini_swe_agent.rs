@@ -111,7 +111,7 @@ fn which_limit_was_exceeded_is_told_by_the_figures() {
     let run = read(&trajectory("cost_limit"));
     assert_eq!(
         run.row.verdict.sentence,
-        "Cost limit reached after step 0: $0.0300 of $0.0200"
+        "Cost limit reached after step 0: $0.0300, limit $0.0200"
     );
     let text = std::fs::read_to_string(trajectory("cost_limit")).expect("the sample");
     let temp = tempfile::tempdir().expect("a directory");

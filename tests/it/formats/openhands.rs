@@ -132,7 +132,7 @@ fn limits_are_recorded_with_their_figures() {
     let cost = read(&conversation(4)).row.verdict;
     assert_eq!(
         &*cost.sentence,
-        "Cost limit reached after step 2: $0.0420 of $0.0300"
+        "Cost limit reached after step 2: $0.0420, limit $0.0300"
     );
     assert_eq!(
         (steps.certainty.as_str(), cost.certainty.as_str()),

@@ -141,7 +141,7 @@ fn states_are_told_in_words() {
             "error",
             "maximum budget in headless mode. Current budget: 1.5, max budget: 1.25",
             "limit",
-            "Cost limit reached after step 1: $1.50 of $1.25",
+            "Cost limit reached after step 1: $1.50, limit $1.25",
         ),
         (
             "error",

@@ -98,7 +98,7 @@ fn a_step_shows_what_it_changed_beside_its_neighbour() {
 fn the_limit_that_was_reached_is_named() {
     let run = read(&trajectory("cost_limit"));
     let said =
-        "Cost limit reached after step 2: $0.0508 of $0.0500 · the work so far was submitted";
+        "Cost limit reached after step 2: $0.0508, limit $0.0500 · the work so far was submitted";
     assert_eq!(
         (run.row.verdict.sentence.as_str(), run.row.steps),
         (said, 3)

@@ -63,13 +63,13 @@ fn a_criterion_is_not_told_as_the_budget_of_the_same_word() {
         (
             "budget_time",
             "elapsed=0.566s >= max_runtime_seconds=0.400s",
-            "Time limit reached after step 3: 566 ms of 400 ms",
+            "Time limit reached after step 3: 566 ms, limit 400 ms",
             "Time limit",
         ),
         (
             "budget_tokens",
             "total_tokens=90 >= max_tokens=80",
-            "Token limit reached after step 3: 90 of 80 tokens",
+            "Token limit reached after step 3: 90 tokens, limit 80",
             "Token limit",
         ),
         (
