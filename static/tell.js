@@ -10,7 +10,7 @@ const { attempt, write } = window.views;
 
 const here = location.pathname;
 const isList = here === "/";
-const label = isList ? "Tell me when a run ends" : "Tell me when it ends";
+const label = isList ? "Notify me when a run ends" : "Notify me when it ends";
 const button = made("button", { class: "btn quiet", type: "button", title: label });
 const words = made("span", { class: "told", role: "status" }); // why it can't, next to the button
 const box = made("span", { class: "tell" });
@@ -53,7 +53,7 @@ function show() {
 /** Asks for the permission. Returns why there can't be notifications. */
 async function ask() {
   if (!window.isSecureContext) return "Browsers allow notifications only on https:// and on this machine (127.0.0.1).";
-  if (!window.Notification) return "This browser has no notifications.";
+  if (!window.Notification) return "This browser doesn't support notifications.";
   const answer = await Notification.requestPermission();
   if (answer === "denied") return "Notifications are blocked. Allow them for this address in the settings of the browser.";
   return answer === "granted" ? "" : "The browser wasn't allowed to show notifications.";
@@ -63,7 +63,7 @@ button.addEventListener("click", async () => {
   const on = isOn();
   words.textContent = on ? "" : await ask();
   set(!on && !words.textContent);
-  if (!on && !words.textContent && !isOn()) words.textContent = "This browser keeps no settings for this page.";
+  if (!on && !words.textContent && !isOn()) words.textContent = "This browser blocks storage for this page.";
 });
 document.addEventListener("click", ({ target }) => box.contains(target) || (words.textContent = ""));
 addEventListener("storage", ({ key }) => key === ASKED && show()); // another tab

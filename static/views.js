@@ -60,7 +60,7 @@ function star(keys) {
   const had = keys.every((key) => before.includes(key));
   const after = before.filter((key) => !keys.includes(key));
   if (!had) after.push(...keys);
-  if (after.length > MOST) return say(`At most ${MOST} runs can have a star`);
+  if (after.length > MOST) return say(`You can star up to ${MOST} runs`);
   write(localStorage, STARS, JSON.stringify(after));
   say(`${had ? "Star removed" : "Starred"}: ${keys.length} run${keys.length === 1 ? "" : "s"}`);
   recount();

@@ -9,7 +9,7 @@ use super::summary::Summary;
 use super::verdict::{NoteKind, UNSOLVED};
 
 impl Summary {
-    /// Returns how the run ended: `Finished, 8 steps with errors`, `API error 529: Overloaded`,
+    /// Returns how the run ended: `Finished, 8 steps with failures`, `API error 529: Overloaded`,
     /// `Turn limit: 3 of 3 turns`. A run that is still being read has no end yet.
     pub fn end_in_brief(&self) -> String {
         if self.partial {
@@ -42,7 +42,7 @@ impl Summary {
         self.last_score.filter(|_| is_rewarded)
     }
 
-    /// Returns the status of an answer, its reward and the number of steps with errors.
+    /// Returns the status of an answer, its reward and the number of steps in which something failed.
     fn answer_in_brief(&self, status: ShownStatus, reward: Option<f64>) -> String {
         let mut words = capitalised(status.as_str());
         let sentence = self.verdict.head();
@@ -58,7 +58,7 @@ impl Summary {
         }
         if self.errors > 0 {
             // A step may have several errors.
-            words = format!("{words}, {} with errors", counted(self.errors, "step"));
+            words = format!("{words}, {} with failures", counted(self.errors, "step"));
         }
         words
     }
@@ -217,7 +217,7 @@ mod tests {
     fn an_answer_counts_its_errors_and_tells_its_reward() {
         let mut run = run("a", RunStatus::Answered, None);
         run.errors = 8;
-        assert_eq!(run.end_in_brief(), "Finished, 8 steps with errors");
+        assert_eq!(run.end_in_brief(), "Finished, 8 steps with failures");
         run.scores = [GivenScore {
             name: "reward".to_owned(),
             value: Some("1".to_owned()),
@@ -227,12 +227,12 @@ mod tests {
         run.verdict.notes = [Note::new(NoteKind::Reward, "reward 1")].into();
         assert_eq!(
             run.end_in_brief(),
-            "Succeeded: reward 1, 1 step with errors"
+            "Succeeded: reward 1, 1 step with failures"
         );
         run.last_score = Some(2.0 / 3.0);
         assert!(
             run.end_in_brief()
-                .ends_with("reward 0.67, 1 step with errors")
+                .ends_with("reward 0.67, 1 step with failures")
         );
         run.partial = true;
         assert_eq!(run.end_in_brief(), "Indexing, 6 steps so far");

@@ -36,9 +36,10 @@ impl KindRow {
         }
     }
 
-    /// Returns the mean cost of a million tokens in US dollars, if a cost is known.
+    /// Returns the mean cost of a million tokens in US dollars, if a cost is known. `None` for tokens
+    /// that aren't broken down, because their cost includes that of runs without token counts.
     pub(crate) fn per_million(&self) -> Option<f64> {
-        let cost = self.cost?;
+        let cost = self.cost.filter(|_| self.kind != "other")?;
         (self.tokens_with_cost > 0).then(|| cost * 1e6 / self.tokens_with_cost as f64)
     }
 }

@@ -79,21 +79,6 @@ impl From<RunStatus> for ShownStatus {
     }
 }
 
-impl RunResult {
-    /// Returns the word that people see, which is the same as in lists.
-    pub fn label(self) -> &'static str {
-        match self {
-            RunResult::Success => ShownStatus::Succeeded.as_str(),
-            RunResult::Failed => ShownStatus::Unsolved.as_str(),
-            RunResult::Finished
-            | RunResult::Cancelled
-            | RunResult::Unknown
-            | RunResult::Limit
-            | RunResult::Error => self.as_str(),
-        }
-    }
-}
-
 impl ShownStatus {
     /// Returns whether the run answered, which [`RunStatus::Answered`] says without what came of
     /// it.

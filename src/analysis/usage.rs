@@ -225,7 +225,7 @@ impl Used {
         if self.cost_is_estimated {
             marks.push((
                 "≈",
-                format!("estimated with list prices of {LIST_DATE}, or your own"),
+                format!("estimated from list prices of {LIST_DATE}, or your own"),
             ));
         }
         if self.runs_without_cost > 0 {

@@ -8,9 +8,10 @@ use super::config::Settings;
 use super::look::{Ink, Look};
 use super::roots::Roots;
 use crate::analysis::experiment::{
-    By, Condition, Experiment, Finding, MeasureGroup, Question, Rule, Set, experiment, tasks_digits,
+    By, Condition, Experiment, Finding, MeasureGroup, Question, Rule, Set, Unit, experiment,
+    tasks_digits,
 };
-use crate::analysis::format::{capitalised, visible_line};
+use crate::analysis::format::{capitalised, counted, visible_line};
 use crate::analysis::query::{Clock, Query};
 use crate::analysis::summary::Summary;
 use crate::error::{Error, Kind};
@@ -134,25 +135,25 @@ fn write_measures(answer: &Experiment, look: &Look, out: &mut dyn Write) -> io::
     let heads = ["", "A", "B", "B − A", "95% interval", "p", ""];
     let mut rows: Vec<[String; 7]> = Vec::new();
     for measure in &answer.measures {
-        let tasks = answer.certainty.paired && measure.name == "success";
+        let tasks = measure.unit == Unit::Tasks;
         let amount = |value: Option<f64>| match value {
-            Some(share) if tasks => tasks_digits(share * measure.tasks as f64),
+            Some(share) if tasks && measure.tasks > 0 => tasks_digits(share * measure.tasks as f64),
             value => measure.amount(value),
         };
         let label = match measure.group {
-            MeasureGroup::Success if tasks => {
-                format!(
-                    "{}, of {}",
-                    capitalised(answer.solved_word()),
-                    measure.tasks
-                )
+            MeasureGroup::Success if tasks && measure.name == "success" => {
+                let word = capitalised(answer.solved_word());
+                match measure.tasks {
+                    0 => word,
+                    tasks => format!("{word}, of {tasks}"),
+                }
             }
             MeasureGroup::Success if !answer.certainty.paired => {
                 format!("{} (percentage points)", measure.label)
             }
             MeasureGroup::Success => {
-                let label = measure.label.replace("at least once", "once");
-                label.replace("every time", "always")
+                let label = measure.label.replace("at least once", "in any run");
+                label.replace("every time", "in all runs")
             }
             MeasureGroup::Scores => measure.label.clone(),
             MeasureGroup::Spent => measure.label.replace(" per run", ""),
@@ -250,8 +251,9 @@ fn write_notes(answer: &Experiment, look: &Look, out: &mut dyn Write) -> io::Res
     if answer.finding == Finding::Unknown {
         for option in &answer.other_rules {
             notes.push(format!(
-                "Try --success '{}' (known for {} runs).",
-                option.rule, option.known
+                "Try --success '{}' (known for {}).",
+                option.rule,
+                counted(option.known, "run")
             ));
         }
     }

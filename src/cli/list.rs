@@ -265,7 +265,9 @@ fn head(group: &Group<'_, Arc<Summary>>, look: &Look) -> String {
         &group.name
     };
     let mut words = vec![counted(group.runs, "run")];
-    words.extend((group.failed > 0).then(|| format!("{} failed", count(group.failed as u64))));
+    words.extend(
+        (group.failed > 0).then(|| format!("{} ended with an error", count(group.failed as u64))),
+    );
     words.extend((group.alive > 0).then(|| format!("{} unfinished", count(group.alive as u64))));
     for name in ["tokens", "cost"] {
         let sum = Column::find(name).and_then(|column| Some((column, group.sum(column)?)));

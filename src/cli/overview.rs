@@ -97,7 +97,7 @@ fn write_text(overview: &Overview, look: &Look, out: &mut dyn Write) -> io::Resu
     let results = RunResult::ALL.into_iter().filter_map(|result| {
         let runs = overview.totals.results.get(&result)?;
         Some(vec![
-            result.label().to_owned(),
+            result.as_str().to_owned(),
             count(*runs as u64),
             share(*runs, overview),
         ])
@@ -162,7 +162,7 @@ fn write_text(overview: &Overview, look: &Look, out: &mut dyn Write) -> io::Resu
         out,
     )?;
     let reasons = overview.stop_reasons.rows.iter().map(|reason| {
-        let result = reason.result.map_or("not finished", RunResult::label);
+        let result = reason.result.map_or("not finished", RunResult::as_str);
         let change = reason.before.and_then(|before| counts(reason.runs, before));
         vec![
             name(reason.name.as_deref().unwrap_or_default()),
@@ -243,10 +243,14 @@ fn write_text(overview: &Overview, look: &Look, out: &mut dyn Write) -> io::Resu
         out,
     )?;
     if !overview.newest_failures.is_empty() {
-        writeln!(out, "\n{}", look.paint(Ink::Dim, "Newest runs that failed"))?;
+        writeln!(
+            out,
+            "\n{}",
+            look.paint(Ink::Dim, "Newest failures, errors and limits")
+        )?;
     }
     for run in &overview.newest_failures {
-        let result = run.result.map_or("", RunResult::label);
+        let result = run.result.map_or("", RunResult::as_str);
         writeln!(out, "{result:<8}  {}", visible_line(&run.key))?;
         let verdict = visible_line(&run.verdict).into_owned();
         writeln!(out, "          {}", look.paint(Ink::Dim, &verdict))?;

@@ -54,7 +54,7 @@ pub(super) struct Args {
     /// Don't index messages and tool calls; searches then read all files
     #[arg(long)]
     no_search_index: bool,
-    /// Keep the search index below this size, such as 500MB; the oldest runs make room
+    /// Keep the search index below this size, such as 500MB; removes the oldest runs first
     #[arg(long, value_name = "SIZE", default_value = "4GB", value_parser = size)]
     search_cache: u64,
     /// Read and search runs on at most this many threads [default: one for each core]

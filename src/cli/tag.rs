@@ -30,7 +30,7 @@ pub(super) struct Args {
     /// The runs to tag: a query, as in `board list`
     #[arg(allow_hyphen_values = true, requires = "name")]
     query: Option<String>,
-    /// The tag: 1 to 64 characters, without spaces, commas and quotes
+    /// The tag: 1 to 64 characters, without spaces, commas or quotes
     #[arg(value_parser = name)]
     name: Option<String>,
     #[command(flatten)]
@@ -201,10 +201,10 @@ impl Report<'_> {
                     counted(kept, "run")
                 ),
             };
-            let removed = counted(self.removed, "run");
             return format!(
-                "removed {tag} from {removed} of {}{kept}{gone}",
-                count(self.matched as u64)
+                "removed {tag} from {} of {}{kept}{gone}",
+                count(self.removed as u64),
+                counted(self.matched, "matching run")
             );
         }
         let already = match self.already {

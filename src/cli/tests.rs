@@ -247,7 +247,7 @@ fn show_a_run() {
     status    finished
     liveness  finished
     recorded  manifest status completed, stop reason final
-    steps     2, 1 with an error
+    steps     2, 1 with failures
     events    6
     duration  4.0 s
     started   1 Jan 1970, 00:00:01.000 UTC, 1 min ago
@@ -440,7 +440,7 @@ fn show_events() {
     status    finished
     liveness  finished
     recorded  manifest status completed, stop reason final
-    steps     2, 1 with an error
+    steps     2, 1 with failures
     events    6
     duration  4.0 s
     started   1 Jan 1970, 00:00:01.000 UTC, 1 min ago

@@ -110,7 +110,11 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
         writeln!(
             out,
             "{} today · {} in 7 days · {} this month · {} tokens today",
-            today.cost_words(),
+            if today.tokens == 0 {
+                "$0".to_owned()
+            } else {
+                today.cost_words()
+            },
             week.cost_words(),
             month.cost_words(),
             format::tokens(today.tokens)

@@ -52,7 +52,8 @@ pub(crate) fn check_tag(name: &str) -> std::result::Result<(), String> {
     }
     if name.contains(is_refused) {
         return Err(
-            "a tag has no spaces, commas, quotes or control characters; use `-` or `_`".to_owned(),
+            "a tag can't contain spaces, commas, quotes or control characters; use `-` or `_`"
+                .to_owned(),
         );
     }
     if name.contains(['/', '\\']) || name.starts_with('.') {

@@ -489,7 +489,7 @@ impl View {
     /// Returns the first line of the page.
     fn headline(&self) -> text::Line {
         if let Some((set, _)) = self.ignored.first() {
-            let what = format!("A term of {} isn't understood.", set.letter());
+            let what = format!("Query {} has an unknown term.", set.letter());
             return what.into();
         }
         match &self.answer {
@@ -1039,7 +1039,7 @@ impl Shown<'_> {
         let cost = self.answer.measure("cost")?;
         cost.is_estimated.then(|| {
             let date = crate::model::price::LIST_DATE;
-            format!("≈ estimated with list prices of {date}, or your own")
+            format!("≈ estimated from list prices of {date}, or your own")
         })
     }
 

@@ -260,7 +260,11 @@ impl View {
             "today" => "yesterday".to_owned(),
             _ => format!("the {} before", self.chosen()?.1),
         };
-        Some(format!(", {} on {name}", relative(now, before)?))
+        let change = relative(now, before)?;
+        Some(match change.strip_prefix('×') {
+            Some(times) => format!(", {times} times that of {name}"),
+            None => format!(", {change} on {name}"),
+        })
     }
 
     /// Returns further sentences: where the tokens come from, and which ones aren't counted.

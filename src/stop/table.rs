@@ -10,7 +10,8 @@ const ABOVE: &str = "\
 # Stop rules
 
 A rule is written in its short form or as JSON. It is checked at one of the three gates of a step: `before_step`,
-`after_decide` (after the decision, before its actions) or `after_step`. It ends the run if it is true.
+`after_decide` (after the decision, before its actions) or `after_step`. It ends the run if it is true. If the decision is an
+answer, the answer is judged first: rules of `after_decide` are then checked after the step.
 
 - N, USD, SECONDS, SCORE and STEPS are the numbers of the rule.
 - \"off\" is the value that disables the rule.

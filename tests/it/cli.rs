@@ -231,7 +231,7 @@ fn help_of_every_command() {
           --poll <SECONDS>        Check every file this often instead of watching for changes
           --no-cache              Disable the index cache
           --no-search-index       Don't index messages and tool calls; searches then read all files
-          --search-cache <SIZE>   Keep the search index below this size, such as 500MB; the oldest runs make room [default: 4GB]
+          --search-cache <SIZE>   Keep the search index below this size, such as 500MB; removes the oldest runs first [default: 4GB]
           --threads <N>           Read and search runs on at most this many threads [default: one for each core]
           --s3-every <SECONDS>    List each root in an object store this often, or less often if needed to stay within --s3-requests [default: 10]
           --s3-requests <NUMBER>  Send at most this many list requests a minute for each of these roots; each lists 1,000 objects [default: 60]
@@ -350,7 +350,7 @@ fn help_of_every_command() {
 
     Arguments:
       [QUERY]    The runs to tag: a query, as in `board list`
-      [NAME]     The tag: 1 to 64 characters, without spaces, commas and quotes
+      [NAME]     The tag: 1 to 64 characters, without spaces, commas or quotes
       [ROOT]...  Directories to search, up to 8 levels deep [default: the roots in the settings, else ./runs]
 
     Options:

@@ -198,7 +198,7 @@ fn the_first_agent_of_the_docs_is_compiled_and_has_as_many_lines_as_they_say() {
     assert_eq!(block(&guide, "```rust\n"), program);
     let lines = program.lines().filter(|line| !line.is_empty()).count();
     assert!(
-        guide.contains(&format!("| **all** | **{lines}** |")),
+        guide.contains(&format!("| **total** | **{lines}** |")),
         "{lines}"
     );
 }

@@ -518,7 +518,7 @@ fn a_session_of_another_tool_is_followed_while_it_grows() {
     let run = watched.board.answered(&format!("/api/runs/{key}"));
     assert_eq!(
         run["verdict"],
-        "Finished at step 4 (inferred from end_turn)"
+        "Finished at step 4 (inferred from \"end_turn\")"
     );
     assert_eq!(
         (run["cost_usd"].as_f64(), run["tokens"].as_u64()),
@@ -633,7 +633,10 @@ fn sessions_in_a_database_are_followed_and_counted_once() {
     let run = watched
         .board
         .answered("/api/runs/opencode.db%2Fses_kill0001");
-    assert_eq!(run["verdict"], "Finished at step 1 (inferred from stop)");
+    assert_eq!(
+        run["verdict"],
+        "Finished at step 1 (inferred from \"stop\")"
+    );
     db.execute("DELETE FROM session WHERE id = 'ses_new'", [])
         .expect("deleted");
     watched.shows(&rows(2, &[]));
@@ -668,5 +671,8 @@ fn a_session_in_files_is_followed() {
     watched.shows(&rows(3));
     let key = "storage%2Fsession%2F4a1f00c2d3%2Fses_file0003.json";
     let run = watched.board.answered(&format!("/api/runs/{key}"));
-    assert_eq!(run["verdict"], "Finished at step 2 (inferred from stop)");
+    assert_eq!(
+        run["verdict"],
+        "Finished at step 2 (inferred from \"stop\")"
+    );
 }

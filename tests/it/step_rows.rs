@@ -104,7 +104,7 @@ fn a_row_says_what_the_step_did() {
     // 2,600 input tokens, of which 2,100 were cached. The window isn't recorded.
     let strip = words("#strip .strip-words li");
     assert!(
-        strip.contains(&"largest input 1,000 tokens at step 4, context window unknown".to_owned())
+        strip.contains(&"peak context 1,000 tokens at step 4, context window unknown".to_owned())
             && strip.contains(&"81% of the input cached".to_owned()),
         "{strip:?}"
     );

@@ -136,7 +136,7 @@ fn a_tag_names_a_set_of_runs() {
 
     home.prints(
         &["tag", "run=b,c", "v1", "--remove"],
-        "removed v1 from 1 run of 2\n",
+        "removed v1 from 1 of 2 matching runs\n",
     );
     assert_eq!(home.listed("tag:v1"), [row("a", &["v1"])]);
     home.prints(
@@ -190,7 +190,7 @@ fn a_run_that_is_gone_can_lose_a_tag_and_a_later_run_does_not_inherit_it() {
     assert_eq!((code, answer), (1, json!({"tag": "x", "forgotten": 0})));
     home.prints(
         &["tag", "run=a", "x", "--remove"],
-        "removed x from 0 runs of 1\n",
+        "removed x from 0 of 1 matching run\n",
     );
     home.prints(&["tag"], "no tags; `board tag QUERY NAME` adds one\n");
     assert_eq!(home.said(&["tag", "run=a", "x", "--forget", "x"]).0, 2);
@@ -210,7 +210,7 @@ fn a_tag_is_removed_from_duplicates_too() {
     home.prints(&["tag", "duplicate_of:x/s", "t"], "tagged 1 run with t\n");
     home.prints(
         &["tag", "run:s.jsonl", "t", "--remove"],
-        "removed t from 2 runs of 2\n",
+        "removed t from 2 of 2 matching runs\n",
     );
     home.prints(&["tag"], "no tags; `board tag QUERY NAME` adds one\n");
 }
@@ -280,7 +280,7 @@ fn a_running_board_follows_the_tags() {
     fs::write(home.file(), good).unwrap();
     home.prints(
         &["tag", "run=a,b", "x", "--remove"],
-        "removed x from 2 runs of 2\n",
+        "removed x from 2 of 2 matching runs\n",
     );
     until("the board drops the tag", || {
         found("tag:x").is_empty().then_some(())
@@ -309,11 +309,11 @@ fn a_file_that_cannot_be_used_is_kept_and_named() {
         ),
         (
             json!({"version": 1, "runs": {"/a": ["a b"]}}).to_string(),
-            "a tag has no spaces",
+            "a tag can't contain spaces",
         ),
         (
             json!({"version": 2, "runs": {"/a": {"tags": ["a b"]}}}).to_string(),
-            "a tag has no spaces",
+            "a tag can't contain spaces",
         ),
         (" ".repeat((16 << 20) + 1), "larger than 16 MiB"),
     ] {

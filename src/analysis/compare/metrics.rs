@@ -142,7 +142,7 @@ pub(crate) fn measures(summary: &Summary, index: &Index) -> Vec<Measure> {
         ),
         measure(
             "errors",
-            "Steps with errors",
+            "Steps with failures",
             Unit::Count,
             steps
                 .as_ref()

@@ -209,7 +209,7 @@ fn a_few_unknown_results_are_left_out_and_bounded() {
     assert_eq!(answer.unknown_range, Some((6.0, 7.0)));
     let details = answer.details.join(" ");
     assert!(
-        details.contains("Not counted (no result recorded): 1 run of A. Depending on how they ended, the difference is anywhere from +6 to +7 tasks."),
+        details.contains("Not counted (no result recorded): 1 run of A. Depending on how those runs ended, the difference is anywhere from +6 to +7 tasks."),
         "{details}"
     );
 }

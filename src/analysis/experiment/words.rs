@@ -79,6 +79,12 @@ impl Experiment {
                         _ => Some(format!("{unknown} of {} runs", side.runs)),
                     }
                 };
+                if a.known + b.known == 0 {
+                    return format!(
+                        "Success is unknown: no run in A or B records {}.",
+                        self.needed()
+                    );
+                }
                 let runs = match (unknown(a), unknown(b)) {
                     (Some(a), Some(b)) => format!("{a} of A and {b} of B"),
                     (Some(a), None) => format!("{a} of A"),
@@ -115,6 +121,15 @@ impl Experiment {
             "recorded" => "no result",
             "finished" => "no end",
             _ => "no such score",
+        }
+    }
+
+    /// Returns what shows whether a run succeeded.
+    fn needed(&self) -> &'static str {
+        match self.success.as_str() {
+            "recorded" => "a result",
+            "finished" => "an end",
+            _ => "this score",
         }
     }
 
@@ -238,12 +253,12 @@ impl Experiment {
             Finding::Unknown => {
                 if let Some((low, high)) = self.unknown_range {
                     all.push(format!(
-                        "Depending on how they ended, the difference is anywhere from {} to {} tasks.",
+                        "Depending on how those runs ended, the difference is anywhere from {} to {} tasks.",
                         tasks_words(low),
                         tasks_words(high)
                     ));
                 }
-                all.push("Choose what counts as success, or compare what is known.".to_owned());
+                all.push("Choose another success rule, or compare what is known.".to_owned());
             }
             _ => all.extend(self.test_words()),
         }
@@ -330,7 +345,7 @@ impl Experiment {
             let range = self.unknown_range.filter(|_| self.certainty.paired);
             let range = range.map_or_else(String::new, |(low, high)| {
                 format!(
-                    " Depending on how they ended, the difference is anywhere from {} to {} tasks.",
+                    " Depending on how those runs ended, the difference is anywhere from {} to {} tasks.",
                     tasks_words(low),
                     tasks_words(high)
                 )
@@ -396,7 +411,10 @@ impl Experiment {
         }
         let flips = certainty.flips.unwrap_or_default() as u64;
         let how = if certainty.exact {
-            format!("in all {} ways", count(flips))
+            match flips {
+                2 => "in both ways".to_owned(),
+                flips => format!("in all {} ways", count(flips)),
+            }
         } else {
             format!("{} times at random, from a fixed seed", count(flips))
         };

@@ -57,7 +57,7 @@ impl Overview {
                     .as_ref()
                     .map(|failure| failure.plain()),
                 format!(
-                    " has ended {}{}; before that, none.",
+                    " ended {}{} and none before.",
                     counted(*runs_ended, "run"),
                     self.since_words()
                 ),
@@ -281,6 +281,15 @@ impl Overview {
                 percent(shared.rate)
             )
         });
+        let of = |result| now.results.get(&result).copied().unwrap_or_default();
+        // Runs that only fail or hit limits don't show how many others solved their task.
+        let is_recorded = of(RunResult::Success) + of(RunResult::Failed) > 0;
+        let judged = if is_recorded { now.judged } else { 0 };
+        let ended: usize = now.results.values().sum();
+        let unknown = match ended.saturating_sub(now.judged) {
+            0 => String::new(),
+            some => format!("{} don't record it", counted(some, "ended run")),
+        };
         vec![
             Fact {
                 name: "Runs",
@@ -292,21 +301,21 @@ impl Overview {
             },
             Fact {
                 name: "Solved",
-                sum: match now.judged {
+                sum: match judged {
                     0 => "unknown".to_owned(),
                     judged => format::percent(now.passed as u64, judged as u64),
                 },
-                change: match now.judged {
+                change: match judged {
                     0 => String::new(),
                     judged => format!(
-                        "{} of {} recorded",
+                        "{} of {} known",
                         count(now.passed as u64),
                         count(judged as u64)
                     ),
                 },
-                more: match now.judged {
+                more: match judged {
                     0 => "no run records whether it solved its task".to_owned(),
-                    _ => shared.unwrap_or_default(),
+                    _ => shared.unwrap_or(unknown),
                 },
             },
             Fact {
@@ -491,7 +500,7 @@ fn verb(result: RunResult) -> &'static str {
         RunResult::Error => "ended with an error",
         RunResult::Failed => "didn't solve the task",
         RunResult::Success | RunResult::Finished | RunResult::Cancelled | RunResult::Unknown => {
-            result.label()
+            result.as_str()
         }
     }
 }

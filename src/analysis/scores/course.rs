@@ -34,8 +34,8 @@ pub fn course(lane: &Lane) -> String {
             1 => "once".to_owned(),
             _ => format!("{} times", format::count(count as u64)),
         };
-        let changes = format::count(ways as u64);
-        format!("{way} {times} in {changes} changes, {never}")
+        let scores = format::count(scores.len() as u64);
+        format!("{way} {times} in {scores} scores, {never}")
     };
     match (up, down) {
         _ if high - low < SAME => format!("steady at {}", in_words(low)),

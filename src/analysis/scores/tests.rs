@@ -162,10 +162,10 @@ fn the_course_is_told_in_a_sentence() {
     assert_eq!(of(&[0.1, 0.2, 0.3, 0.4]), "rises at every step");
     assert_eq!(of(&[0.7; 9]), "steady at 0.70");
     assert_eq!(of(&[0.7, 0.7001, 0.6999]), "steady at 0.70");
-    assert_eq!(of(&[0.1, 0.1, 0.4]), "rises once in 2 changes, never falls");
+    assert_eq!(of(&[0.1, 0.1, 0.4]), "rises once in 3 scores, never falls");
     assert_eq!(
         of(&[0.4, 0.4, 0.1, 0.0]),
-        "falls 2 times in 3 changes, never rises"
+        "falls 2 times in 4 scores, never rises"
     );
     assert_eq!(of(&[0.5, 0.92, 0.08]), "swings between 0.08 and 0.92");
     assert_eq!(of(&[2.5, -5.0, 1e308]), "swings between −5 and 1.00e308");

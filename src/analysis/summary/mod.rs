@@ -270,10 +270,19 @@ impl Sample {
 
     /// Returns the words that name the sample: the task without its package, the id and the epoch.
     pub fn words(&self) -> Vec<String> {
-        let task = self.task_name().map(str::to_owned);
-        let id = self.id.as_deref().map(|id| format!("sample {id}"));
-        let epoch = self.epoch.map(|epoch| format!("epoch {epoch}"));
-        [task, id, epoch].into_iter().flatten().collect()
+        let words = |(term, value): (&str, String)| match term {
+            "eval" => value,
+            term => format!("{term} {value}"),
+        };
+        self.named().map(words).collect()
+    }
+
+    /// Returns the same as terms and values.
+    pub(crate) fn named(&self) -> impl Iterator<Item = (&'static str, String)> {
+        let task = self.task_name().map(|task| ("eval", task.to_owned()));
+        let id = self.id.as_deref().map(|id| ("sample", id.to_owned()));
+        let epoch = self.epoch.map(|epoch| ("epoch", epoch.to_string()));
+        [task, id, epoch].into_iter().flatten()
     }
 }
 

@@ -105,8 +105,10 @@ fn wording(facts: &Facts<'_>, ended: &Ended, is_cut: bool) -> Wording {
         head += &format!(": {detail}");
     }
     let basis = if ended.certainty == Certainty::Inferred {
-        let link = if ended.is_own_word() { ":" } else { " from" };
-        format!("inferred{link} {}", ended.word)
+        match ended.is_own_word() {
+            true => format!("inferred: {}", ended.word),
+            false => format!("inferred from \"{}\"", ended.word),
+        }
     } else {
         String::new()
     };

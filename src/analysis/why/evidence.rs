@@ -258,7 +258,7 @@ fn from_record(summary: &Summary, index: &Index, evidence: &mut Vec<Evidence>) {
                 .iter()
                 .rposition(|step| step.step_id == i64::try_from(id).ok())
         };
-        let text = format!("Steps {from}–{to} triggered the rule");
+        let text = format!("Measured from step {from} to step {to}");
         evidence.push(Evidence {
             last_step: place(to),
             ..Evidence::at(Kind::Rule, place(from), text)
@@ -293,7 +293,7 @@ fn from_tool(summary: &Summary, index: &Index, evidence: &mut Vec<Evidence>) {
         word if ended.certainty == Certainty::Recorded => {
             format!("{file} records \"{word}\"{detail}")
         }
-        word => format!("{file} ends with \"{word}\"{detail}"),
+        word => format!("{file} records \"{word}\" last, but not how the run ended{detail}"),
     };
     evidence.push(Evidence {
         event: ended.event,

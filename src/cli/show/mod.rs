@@ -237,7 +237,7 @@ fn write_head(out: &mut dyn Write, run: &RecordedRun, look: &Look) -> io::Result
     fact("cost", summary.cost_words().or(disputed("usd")))?;
     fact("duration", summary.took_words().or(disputed("ms")))?;
     let zone = match run.index.lacks_offset() {
-        true => " (inferred: the time zone isn't recorded)",
+        true => " (UTC assumed)",
         false => "",
     };
     let noted = |micros| Some(format!("{}{zone}", at(micros)?));
@@ -313,7 +313,7 @@ fn steps(run: &RecordedRun) -> String {
         .steps_known()
         .map_or_else(|| "unknown".to_owned(), |steps| count(steps as u64));
     let failed = if summary.errors > 0 {
-        format!(", {} with an error", count(summary.errors as u64))
+        format!(", {} with failures", count(summary.errors as u64))
     } else {
         String::new()
     };

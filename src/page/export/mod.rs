@@ -773,9 +773,9 @@ fn notes(view: &RunView<'_>, export: &Export<'_>) -> Vec<String> {
     // The prompts of a session are among the messages of its steps.
     notes.push(
         if view.index.format().is_one_file() {
-            "Omitted: system prompts that aren't messages, the definitions of tools, and raw lines. Long texts are shortened and say by how much."
+            "Omitted: system prompts that aren't messages, the definitions of tools, and raw lines. Long text is truncated, with its original length."
         } else {
-            "Omitted: the messages to the model, observations and raw lines. Long texts are shortened and say by how much."
+            "Omitted: the messages to the model, observations and raw lines. Long text is truncated, with its original length."
         }
         .to_owned(),
     );

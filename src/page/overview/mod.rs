@@ -757,7 +757,7 @@ impl View {
     fn models_note(&self) -> String {
         let used = &self.overview.all_models.used;
         match (used.cost.is_some(), used.cost_is_estimated) {
-            (true, true) => format!("≈ estimated with list prices of {LIST_DATE}, or your own."),
+            (true, true) => format!("≈ estimated from list prices of {LIST_DATE}, or your own."),
             (true, false) => "Costs are recorded by the runs.".to_owned(),
             (false, _) => "No run has a known cost.".to_owned(),
         }

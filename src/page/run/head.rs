@@ -109,21 +109,11 @@ impl<'a> RunHead<'a> {
         let mut add = |term, words: &str, whole: &str| {
             badges.push((term, text::shown(words), text::shown(whole)));
         };
-        for (at, words) in summary
-            .sample
-            .iter()
-            .flat_map(|sample| sample.words())
-            .enumerate()
-        {
-            let whole = summary
-                .sample
-                .as_deref()
-                .and_then(|sample| sample.task.as_deref());
-            add(
-                "sample",
-                &words,
-                whole.filter(|_| at == 0).unwrap_or(&words),
-            );
+        if let Some(sample) = summary.sample.as_deref() {
+            for (term, value) in sample.named() {
+                let whole = sample.task.as_deref().filter(|_| term == "eval");
+                add(term, &value, whole.unwrap_or(&value));
+            }
         }
         if let Some(project) = manifest.and_then(|manifest| manifest.project.as_deref()) {
             let name = project.trim_end_matches('/').rsplit('/').next();
@@ -232,7 +222,7 @@ impl<'a> RunHead<'a> {
             );
             let started = Phrase::new().time(words, clock.iso);
             Some(match view.index.lacks_offset() {
-                true => started.dim(" (inferred: the time zone isn't recorded)"),
+                true => started.dim(" (UTC assumed)"),
                 false => started,
             })
         });

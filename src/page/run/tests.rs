@@ -470,7 +470,7 @@ fn a_timeline_draws_what_is_timed_and_says_what_is_not() {
         "{html}"
     );
     assert!(
-        !html.contains("id=\"lanes\"") && html.contains("Steps 40–59 (90 steps)"),
+        !html.contains("id=\"lanes\"") && html.contains("Steps 40–59 · 90 steps"),
         "{html}"
     );
 }

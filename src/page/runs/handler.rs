@@ -175,7 +175,7 @@ pub(crate) fn sort(params: &Params) -> Result<Sort, WebError> {
         // Some columns can't be sorted by.
         let title = match Column::find(text.trim_start_matches('-')) {
             Some(_) => "Can't sort by",
-            None => "There is no column",
+            None => "Unknown column",
         };
         WebError::bad_request(title, &detail).named(text)
     })

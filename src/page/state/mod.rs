@@ -145,6 +145,7 @@ pub(super) fn state_tab(view: &RunView<'_>, n: usize, key: &str) -> Option<State
         .min_by_key(|known| known.changes);
     let first = seldom.or(state.keys.first()).map_or("", |known| &known.key);
     let key = if key.is_empty() { first } else { key }.to_owned();
+    let is_key = state.keys.iter().any(|known| *known.key == *key);
     let total = view.index.steps().len();
     let last = if n + 1 == total { " (last step)" } else { "" };
     let link = |n: usize, words: &str| Link::new(format!("{words} step"), at(n, &key));
@@ -163,7 +164,7 @@ pub(super) fn state_tab(view: &RunView<'_>, n: usize, key: &str) -> Option<State
             .iter()
             .map(outside_row)
             .collect(),
-        history: Some(history(view, &key, n, &at)).filter(|_| !key.is_empty()),
+        history: Some(history(view, &key, n, is_key, &at)).filter(|_| !key.is_empty()),
         panel: panel(view, &state, Moment::After(n), &key, &at),
     })
 }
@@ -336,7 +337,7 @@ fn walk(view: &RunView<'_>, known: &KeyAt, n: usize, all: &[usize], at: StateLin
     }
 }
 
-fn history(view: &RunView<'_>, key: &str, n: usize, at: StateLink<'_>) -> KeyHistory {
+fn history(view: &RunView<'_>, key: &str, n: usize, is_key: bool, at: StateLink<'_>) -> KeyHistory {
     let all = changes_of(view.index, view.lines, key, run_range(view.index, n));
     let here = all.partition_point(|step| *step <= n);
     let start = here
@@ -370,6 +371,7 @@ fn history(view: &RunView<'_>, key: &str, n: usize, at: StateLink<'_>) -> KeyHis
         left = Some(change.after.unwrap_or_else(|| "null".to_owned()));
     }
     let description = match all.len() {
+        0 if !is_key => "not in the state after this step".to_owned(),
         0 => "never changed by a step".to_owned(),
         total if total > rows.len() => {
             format!(

@@ -717,7 +717,14 @@ fn effect_of(name: &str, effect: &Effect, sweep: &Sweep, measure: Measure) -> He
     let share = format::percent(sum.saved, sum.recorded());
     let over = match sum.runs {
         all if all == sweep.runs - effect.unknown => String::new(),
-        some => format!(" of the total in {}", counted(some as usize, "run")),
+        some => format!(
+            " Only {} known {}.",
+            match some {
+                1 => "1 run has".to_owned(),
+                some => format!("{} runs have", count(some)),
+            },
+            measure.word()
+        ),
     };
     let about = if measure == Measure::Tokens && sweep.estimated > 0 && sum.saved > 0 {
         "about "
@@ -730,9 +737,9 @@ fn effect_of(name: &str, effect: &Effect, sweep: &Sweep, measure: Measure) -> He
     } else {
         ""
     };
-    let answer = sentence(format!("{name} saves {saved} ({share}{over}){lost}"));
+    let answer = sentence(format!("{name} saves {saved} ({share}){lost}"));
     let cut = count(effect.cut);
-    answer.and(&format!("It stops {cut} of {runs} early{none}."))
+    answer.and(&format!("It stops {cut} of {runs} early{none}.{over}"))
 }
 
 /// Returns a sentence with the number of runs that couldn't be evaluated, if any.
@@ -803,8 +810,8 @@ fn notes(standing: &Standing<'_>, sweep: &Sweep) -> Vec<String> {
     ));
     notes.extend(runs(
         sweep.inferred,
-        "doesn't record the values that rules check, so they are inferred from its events",
-        "don't record the values that rules check, so they are inferred from their events",
+        "doesn't record the values that rules check, so the values are inferred from its events",
+        "don't record the values that rules check, so the values are inferred from their events",
     ));
     notes.extend(runs(
         sweep.going,

@@ -19,8 +19,8 @@ use super::tools;
 const INSTRUCTIONS: &str = "Traces of agent runs (sessions of coding agents, trajectories, evaluation logs), read-only. \
     list_runs returns the keys of runs. why explains why a run stopped, with evidence. step, state, diff, search and \
     whatif show more. Steps are counted from 0. null means unknown, never 0. `certainty` says whether an end was recorded \
-    or inferred. If a result was truncated, `truncated` lists the truncated parts; ask again with a larger max_bytes, or \
-    for less.";
+    or inferred. If a result was truncated, `truncated` lists the truncated parts; retry with a larger max_bytes or a \
+    narrower request.";
 
 /// Implements the server for the SDK.
 pub(super) struct Board(Arc<Session>);

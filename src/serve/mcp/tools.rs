@@ -77,7 +77,7 @@ const TOOLS: [Tool; 11] = [
     Tool {
         name: "search",
         title: "Search all runs",
-        description: "Finds a text in everything that runs recorded. Returns the run, step, field and surrounding text of each \
+        description: "Finds text in everything that runs recorded. Returns the run, step, field and surrounding text of each \
             hit. `state` in the result is `done`, or `running` if the search timed out before it was complete.",
         schema: schema::<calls::Search>,
         ask: |session, arguments| {
@@ -120,7 +120,7 @@ const TOOLS: [Tool; 11] = [
         title: "Compare two sets of runs",
         description: "Shows whether one set of runs solves more tasks than another, and at what cost. Runs of the same task are \
             paired. `verdict` is the answer in a sentence; `measures` has each difference with its 95% interval and corrected \
-            p-value; `task_rows` lists the tasks that only one side solved first.",
+            p-value; `task_rows` starts with the tasks that only one side solved.",
         schema: schema::<calls::ExperimentOf>,
         ask: |session, arguments| {
             Box::pin(async move { calls::experiment(session, read(arguments)?).await })

@@ -603,7 +603,10 @@ mod otlp {
             (&row["errors"], &row["tool_errors"], &row["issues"]),
             (&json!(0), &json!(0), &json!(0))
         );
-        assert_eq!(row["verdict"], "Finished at step 1 (inferred from stop)");
+        assert_eq!(
+            row["verdict"],
+            "Finished at step 1 (inferred from \"stop\")"
+        );
         assert_eq!(case("62-otel-nested-llm")["errors"], 0);
     }
 
@@ -657,7 +660,10 @@ mod otlp {
             (&row["steps"], &row["task"], &row["errors"]),
             (&json!(1), &json!("Where?"), &json!(0))
         );
-        assert_eq!(row["verdict"], "Finished at step 0 (inferred from stop)");
+        assert_eq!(
+            row["verdict"],
+            "Finished at step 0 (inferred from \"stop\")"
+        );
         let shown = json_in(
             temp.path(),
             &["show", row["key"].as_str().unwrap(), "--step", "0"],

@@ -116,7 +116,7 @@ fn a_prompt_that_got_no_step_keeps_the_answer_and_is_named() {
         ],
     );
     assert_eq!(why["outcome"], "completed");
-    let sentence = "Finished at step 0 (inferred from end_turn) · a later turn was interrupted by the user, before any step";
+    let sentence = "Finished at step 0 (inferred from \"end_turn\") · a later turn was interrupted by the user, before any step";
     assert_eq!(why["headline"], sentence);
 }
 

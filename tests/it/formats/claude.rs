@@ -24,7 +24,7 @@ fn a_reply_on_several_lines_is_one_step_and_its_tokens_count_once() {
     assert_eq!(row.model.as_deref(), Some("claude-sonnet-4-5-20250929"));
     assert_eq!(
         row.verdict.sentence,
-        "Finished at step 4 (inferred from end_turn)"
+        "Finished at step 4 (inferred from \"end_turn\")"
     );
     assert_eq!(
         (

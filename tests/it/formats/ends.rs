@@ -123,7 +123,7 @@ fn a_finish_reason_that_is_no_answer_is_not_told_as_one() {
     let run = claude(&[prompt("u1"), reply("a1", Some("of_tomorrow"), &said)]);
     assert_eq!(
         run.row.verdict.sentence,
-        "Turn ended after step 5 (inferred from of_tomorrow)"
+        "Turn ended after step 5 (inferred from \"of_tomorrow\")"
     );
     assert_eq!(run.row.verdict.mark.word(), "unknown");
 }
@@ -138,7 +138,7 @@ fn what_the_service_did_itself_is_answered_in_the_reply() {
     let run = claude(&[prompt("u1"), reply("a1", Some("end_turn"), &search)]);
     assert_eq!(
         run.row.verdict.sentence,
-        "Finished at step 5 (inferred from end_turn)"
+        "Finished at step 5 (inferred from \"end_turn\")"
     );
     assert_eq!(run.index.steps().get(5).unwrap().unanswered, None);
 }

@@ -268,7 +268,7 @@ fn a_sub_agent_that_handed_its_answer_over_is_done() {
     std::fs::write(&file, lines).expect("written");
     assert_eq!(
         read(&file).row.verdict.sentence,
-        "Finished at step 0 (inferred from complete_task)"
+        "Finished at step 0 (inferred from \"complete_task\")"
     );
 }
 

@@ -294,7 +294,7 @@ fn the_last_reply_tells_whether_it_is_an_answer() {
     );
     assert_eq!(
         of("cancelled", "stop", None, ""),
-        "inferred, Some words.: Finished at step 0 (inferred from stop)"
+        "inferred, Some words.: Finished at step 0 (inferred from \"stop\")"
     );
 }
 

@@ -102,7 +102,7 @@ fn a_session_is_made_from_its_messages_and_parts() {
     assert_eq!(row.changed, ["files.ledger.py"]);
     assert_eq!(
         &*row.verdict.sentence,
-        "Finished at step 3 (inferred from stop)"
+        "Finished at step 3 (inferred from \"stop\")"
     );
     let manifest = run.index.manifest().get().expect("a manifest");
     assert_eq!(manifest.child_ids, ["ses_file0002".into()]);

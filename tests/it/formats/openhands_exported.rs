@@ -32,7 +32,7 @@ fn the_calls_of_a_reply_are_one_step() {
     assert_eq!(
         (&*row.verdict.sentence, row.verdict.certainty.as_str()),
         (
-            "The agent finished at step 3 (inferred from finish)",
+            "The agent finished at step 3 (inferred from \"finish\")",
             "inferred"
         )
     );

@@ -64,7 +64,7 @@ fn a_trace_is_a_run_with_its_replies_in_the_order_in_which_they_began() {
     );
     assert_eq!(
         row.verdict.sentence,
-        "Finished at step 2 (inferred from stop)"
+        "Finished at step 2 (inferred from \"stop\")"
     );
     assert_eq!(
         row.verdict.certainty.as_str(),
@@ -185,7 +185,7 @@ fn a_last_reply_that_was_cut_is_no_answer() {
     let verdict = &run.row.verdict;
     assert_eq!(
         verdict.sentence,
-        "Reply token limit reached in step 2 (inferred from length)"
+        "Reply token limit reached in step 2 (inferred from \"length\")"
     );
     assert_eq!(
         (verdict.certainty.as_str(), run.row.answer.as_deref()),
@@ -209,7 +209,7 @@ fn a_last_reply_that_was_refused_is_no_answer() {
         let verdict = &run.row.verdict;
         assert_eq!(
             verdict.sentence,
-            format!("The model refused to continue after step 2 (inferred from {word})")
+            format!("The model refused to continue after step 2 (inferred from \"{word}\")")
         );
         assert_eq!(
             (verdict.mark.word(), run.row.answer.as_deref()),
@@ -518,7 +518,7 @@ fn the_evidence_of_a_presumed_end_has_the_whole_error() {
         headline.contains("its quota is used up") && !headline.contains("Ask the owner"),
         "{why}"
     );
-    let told = format!("The trace ends with \"QuotaError\": {error}");
+    let told = format!("The trace records \"QuotaError\" last, but not how the run ended: {error}");
     let evidence = why["evidence"].as_array().expect("a list");
     assert!(evidence.iter().any(|piece| piece["text"] == *told), "{why}");
 }
@@ -593,7 +593,7 @@ fn spans_that_an_sdk_wrote_to_a_file_are_a_run() {
     assert_eq!(row.duration_ms, Some(4_000.0));
     assert_eq!(
         row.verdict.sentence,
-        "Finished at step 2 (inferred from stop)"
+        "Finished at step 2 (inferred from \"stop\")"
     );
     assert_eq!(row.tool_errors, Some(1), "the command exited with 1");
     let first = run.step(0);

@@ -27,7 +27,7 @@ fn a_session_is_read_by_its_lines() {
     assert_eq!(row.changed, ["files.split.py", "files.NOTES.md"]);
     assert_eq!(
         row.verdict.sentence,
-        "Finished at step 3 (inferred from stop)"
+        "Finished at step 3 (inferred from \"stop\")"
     );
     // The four replies, and 0.002 for the summary, by Pi's own prices.
     assert_eq!(row.cost_by_run_usd, Some(0.016));

@@ -99,7 +99,7 @@ fn a_session_with_a_sub_agent_and_a_compaction() {
     assert_eq!(row.project.as_deref(), Some("/home/me/ledger"));
     assert_eq!(
         (&*row.verdict.sentence, row.verdict.certainty.as_str()),
-        ("Finished at step 4 (inferred from stop)", "inferred")
+        ("Finished at step 4 (inferred from \"stop\")", "inferred")
     );
     let manifest = run.index.manifest().get().expect("a manifest");
     assert_eq!(manifest.child_ids, ["ses_help0001".into()]);
@@ -179,7 +179,7 @@ fn the_message_of_kilo_has_the_cost_of_its_sub_agent_too() {
     );
     assert_eq!(
         &*run.row.verdict.sentence,
-        "Reply token limit reached in step 1 (inferred from length)"
+        "Reply token limit reached in step 1 (inferred from \"length\")"
     );
     let manifest = run.index.manifest().get().expect("a manifest");
     assert!(manifest.conflicts.is_empty(), "{:?}", manifest.conflicts);
@@ -200,7 +200,7 @@ fn a_session_of_hermes_records_its_tokens_as_a_whole() {
     assert_eq!((row.tool_calls, row.tool_errors), (Some(3), Some(1)));
     assert_eq!(
         &*row.verdict.sentence,
-        "Finished at step 2 (inferred from stop)"
+        "Finished at step 2 (inferred from \"stop\")"
     );
     let step = run.step(0);
     assert_eq!(
@@ -269,7 +269,7 @@ fn a_session_of_crush_with_a_sub_agent_and_a_summary() {
     assert_eq!(
         (&*row.verdict.sentence, row.verdict.certainty.as_str()),
         (
-            "Reply token limit reached in step 3 (inferred from max_tokens)",
+            "Reply token limit reached in step 3 (inferred from \"max_tokens\")",
             "inferred"
         )
     );
@@ -345,7 +345,10 @@ fn rows_of_crush_in_the_same_second_are_in_the_order_of_writing() {
     assert_eq!(run.row.issues, (0, 0));
     assert_eq!(
         (run.row.title(), &*run.row.verdict.sentence),
-        ("Say both.", "Finished at step 1 (inferred from end_turn)")
+        (
+            "Say both.",
+            "Finished at step 1 (inferred from \"end_turn\")"
+        )
     );
     assert!(run.step(0).to_string().contains("One."));
 }
@@ -617,7 +620,7 @@ fn an_id_that_is_no_name_changes_nothing_for_other_sessions() {
         let row = read(&temp.path().join(key)).row;
         assert_eq!(
             (&*row.verdict.sentence, row.issues),
-            ("Finished at step 0 (inferred from end_turn)", (0, 0)),
+            ("Finished at step 0 (inferred from \"end_turn\")", (0, 0)),
             "{key}"
         );
         if row.parent.is_none() {
@@ -951,7 +954,8 @@ fn goose_records_limits_and_errors() {
         )
     };
     let is = |steps, sentence: &str, certainty| (steps, sentence.to_owned(), certainty);
-    let sentence = "Reply token limit reached in step 0 (inferred from outputTokenLimitReached)";
+    let sentence =
+        "Reply token limit reached in step 0 (inferred from \"outputTokenLimitReached\")";
     let cut = is(1, sentence, "inferred");
     assert_eq!(of("text"), cut);
     assert_eq!(of("marker"), cut);

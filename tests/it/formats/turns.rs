@@ -84,7 +84,7 @@ fn a_clock_that_goes_back_makes_no_copies() {
     assert_eq!((run.row.steps, run.row.tokens), (2, Some(30)));
     assert_eq!(
         run.row.verdict.sentence,
-        "Finished at step 1 (inferred from end_turn)"
+        "Finished at step 1 (inferred from \"end_turn\")"
     );
     // Older lines before the session's first own line belong to another session.
     let old = json!({"timestamp": "2026-05-04T08:00:00.000Z"});

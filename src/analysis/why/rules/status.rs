@@ -113,6 +113,7 @@ impl RuleStatus {
             "agent_condition" => "Agent condition",
             "env_terminal" => "Environment",
             "context_overflow" => "Context window",
+            "max_errors" => "Error limit",
             "env_capability_mismatch" => "Environment capability",
             "task_validation_failed" => "Task validation",
             "cancelled_immediate" => "Immediate cancellation",

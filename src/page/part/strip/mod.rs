@@ -385,6 +385,7 @@ fn many(mark: StepFlag, count: usize) -> String {
 /// Counts the steps with a mark. The verdict counts different commands instead.
 fn steps_with(mark: StepFlag, count: usize) -> String {
     match mark {
+        StepFlag::Error if count == 1 => "1 step with an error".to_owned(),
         StepFlag::Error => format!("{} with errors", format::counted(count, "step")),
         StepFlag::Code if count == 1 => "1 step with a failed command".to_owned(),
         StepFlag::Code => format!("{} with failed commands", format::counted(count, "step")),
@@ -422,7 +423,11 @@ fn legend(
                 format::percent(input, window.tokens),
                 window.note()
             ),
-            None => format!("largest input {tokens} tokens {at}, context window unknown"),
+            // The verdict names the window.
+            None if view.summary.verdict.stop_reason.as_deref() == Some("context_overflow") => {
+                format!("peak context {tokens} tokens {at}")
+            }
+            None => format!("peak context {tokens} tokens {at}, context window unknown"),
         };
         legend.push(("ctx", "", words, to(step)));
         if let Some((input, cached)) = overview.cached {

@@ -260,9 +260,9 @@ fn untimed(view: &RunView<'_>, lanes: &Lanes) -> Option<String> {
     let total = view.index.steps().len();
     match lanes.untimed {
         0 => None,
-        1 => Some("1 step has no recorded time, so it isn't in the picture.".to_owned()),
+        1 => Some("1 step has no recorded time, so it isn't shown.".to_owned()),
         untimed => Some(format!(
-            "{} of {} have no recorded time, so they aren't in the picture.",
+            "{} of {} have no recorded time, so they aren't shown.",
             format::count(untimed as u64),
             format::counted(total, "step")
         )),

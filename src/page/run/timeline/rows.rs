@@ -70,7 +70,7 @@ impl Rows {
         };
         let title = match end.checked_sub(1) {
             Some(last) if first < end => format!(
-                "Steps {}–{} ({})",
+                "Steps {}–{} · {}",
                 view.label(first),
                 view.label(last),
                 format::counted(total, "step")

@@ -368,7 +368,7 @@ impl List<'_> {
         };
         Chip {
             label: format!(
-                "{} others, sorted by {}",
+                "{} more, sorted by {}",
                 format::count(others.len() as u64),
                 by.name
             ),
