@@ -120,7 +120,7 @@ fn what_cannot_be_asked_is_named_with_a_right_one() {
             "rule=structured_output%3D%2Fetc%2Fpasswd",
             "can't be read here",
         ),
-        ("sweep=keyword", "choose one of max_steps"),
+        ("sweep=keyword", "Choose one of max_steps"),
         ("sweep=max_steps&values=0", "Example: 2,5,10..40"),
         ("sweep=critic_below", "choose a critic to vary its score"),
         ("sweep=critic_below", "Example: critic=tests"),

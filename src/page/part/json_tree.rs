@@ -1,8 +1,8 @@
 //! Shows a JSON value as nested lists that fold. Numbers are as written, keys are in file order,
 //! and every omission is stated.
 //!
-//! Small containers fit on one line. A large value stops after [`NODES`] nodes, or earlier if the
-//! page is full, and links to its raw text.
+//! Small containers fit on one line, and a list of numbers is one paragraph. A large value stops
+//! after [`NODES`] nodes, or earlier if the page is full, and links to its raw text.
 
 use askama::Template;
 use askama::filters::HtmlSafe;
@@ -13,8 +13,11 @@ use crate::page::part::attachment::{self, Attachment};
 use crate::page::part::fold::{Fold, Folded};
 use crate::page::part::text::Line;
 
-/// Nodes that one tree shows, at most.
-pub(crate) const NODES: usize = 2000;
+/// Nodes that one tree shows, at most. Each has three elements, and a page with an open record at
+/// most 1,500.
+pub(crate) const NODES: usize = 350;
+/// The most characters of a list of numbers.
+const NUMBERS: usize = 4_000;
 /// The same where a page shows many values one below the other.
 const BRIEF_NODES: usize = 40;
 /// Containers up to this length are on one line; bytes of compact text.
@@ -47,6 +50,12 @@ pub(crate) enum Kind {
     Attachment(Attachment),
     /// A small container on one line.
     Inline(Line),
+    /// A list of numbers, in one paragraph.
+    Numbers {
+        summary: String,
+        numbers: String,
+        more: Option<More>,
+    },
     /// A container with its members below.
     Tree {
         /// Whether the container is open at first.
@@ -54,11 +63,17 @@ pub(crate) enum Kind {
         /// The kind of container and its size.
         summary: String,
         members: Vec<Member>,
-        /// The number of members that aren't shown.
-        more: Option<Line>,
-        /// The address of the raw text, which has the other members.
-        raw: Option<String>,
+        more: Option<More>,
     },
+}
+
+/// The members that aren't shown.
+#[derive(Debug, Clone)]
+pub(crate) struct More {
+    /// Their number in words.
+    pub words: Line,
+    /// The address of the raw text, which has them.
+    pub raw: Option<String>,
 }
 
 #[derive(Debug, Clone)]
@@ -109,6 +124,9 @@ impl Grower<'_> {
             Json::Deep(raw) if raw.len() > LONG_STRING => Kind::Block(self.fold.text(raw, pointer)),
             Json::Array(items) => match inline(value) {
                 Some(line) => Kind::Inline(line),
+                None if items.iter().all(|item| matches!(item, Json::Number(_))) => {
+                    self.numbers(items, pointer)
+                }
                 None => {
                     let members = items
                         .iter()
@@ -136,6 +154,39 @@ impl Grower<'_> {
         }
     }
 
+    fn numbers(&mut self, items: &[Json<'_>], pointer: &str) -> Kind {
+        let mut numbers = String::new();
+        let mut shown = 0;
+        for item in items {
+            let number = item.to_string();
+            if numbers.len() + number.len() > NUMBERS || self.fold.is_full() {
+                break;
+            }
+            if shown > 0 {
+                numbers.push_str(", ");
+            }
+            numbers.push_str(&number);
+            shown += 1;
+        }
+        self.fold.spend(&numbers);
+        Kind::Numbers {
+            summary: list_of(items.len()),
+            numbers,
+            more: self.more(items.len() - shown, pointer),
+        }
+    }
+
+    fn more(&self, left: usize, pointer: &str) -> Option<More> {
+        (left > 0).then(|| More {
+            words: format!("{} not shown", format::counted(left, "more item")).into(),
+            raw: self
+                .fold
+                .links
+                .raw()
+                .or_else(|| self.fold.links.value(pointer)),
+        })
+    }
+
     fn tree<'j>(
         &mut self,
         all: impl Iterator<Item = (String, &'j Json<'j>)>,
@@ -159,24 +210,22 @@ impl Grower<'_> {
                 value: self.grow(item, &at, depth + 1),
             });
         }
-        let left = len - members.len();
+        let more = self.more(len - members.len(), pointer);
         Kind::Tree {
             open: depth == 0 || (depth == 1 && len <= 12),
             summary: if index {
-                format!("list of {}", format::counted(len, "item"))
+                list_of(len)
             } else {
                 format::counted(len, "key")
             },
             members,
-            more: (left > 0)
-                .then(|| format!("{} not shown", format::counted(left, "more item")).into()),
-            raw: self
-                .fold
-                .links
-                .raw()
-                .or_else(|| self.fold.links.value(pointer)),
+            more,
         }
     }
+}
+
+fn list_of(len: usize) -> String {
+    format!("list of {}", format::counted(len, "item"))
 }
 
 /// Returns a container as one line, if it is small and none of its strings has a line break.
@@ -265,7 +314,7 @@ mod tests {
 
     #[test]
     fn too_many_nodes_are_counted_and_linked() {
-        let json = format!("[{}0]", "0,".repeat(NODES + 99));
+        let json = format!("[{}null]", "null,".repeat(NODES + 99));
         let links = ValueLinks {
             value: "/v".into(),
             raw: "/raw".into(),
@@ -280,6 +329,17 @@ mod tests {
         );
         assert!(html.contains("href=\"/raw\""));
         assert_eq!(html.matches("<li>").count(), NODES);
+    }
+
+    #[test]
+    fn numbers_are_one_paragraph() {
+        let html = show(&format!("[{}-1.50e3]", "1000,".repeat(40)));
+        assert!(html.contains("1000, -1.50e3"), "{html}");
+        assert!(!html.contains("<li>"), "{html}");
+        let many = show(&format!("[{}0]", "0,".repeat(99_999)));
+        assert!(many.contains("0, 0"), "{many}");
+        assert!(many.contains("more items not shown"), "{many}");
+        assert!(many.len() < 2 * NUMBERS, "{}", many.len());
     }
 
     #[test]
