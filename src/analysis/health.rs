@@ -295,7 +295,10 @@ fn total(index: &Index) -> Option<Issue> {
     };
     let reason = format!("{reason}{aside}");
     Some(Issue {
-        kind: IssueKind::Count,
+        kind: match total.counts_other {
+            true => IssueKind::CountsOther,
+            false => IssueKind::Count,
+        },
         file: TraceFile::Events,
         line: None,
         offset: None,

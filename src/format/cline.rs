@@ -227,6 +227,12 @@ impl Session {
         let end = match status {
             Some("completed") => of("completed", "Answered", Outcome::Completed),
             Some("cancelled") => of("cancelled", "Cancelled", Outcome::Cancelled).note(CAUSES),
+            // A sub-agent has no status.
+            None if let Some((at, words)) = error => {
+                let headline = "Failed with an error";
+                let end = Ended::new("error", headline, Outcome::Failed, Certainty::Inferred);
+                return Some(end.detail(cut(words)).at_event(*at));
+            }
             Some("running") | None => {
                 let step = self.conversation.last().and_then(|n| draft.step(n));
                 let is_answer = |step: &&Part| step.calls.is_empty() && !step.text.is_empty();
@@ -359,12 +365,10 @@ fn answer_of(result: &Block<'_>) -> (Answer, String) {
     } else {
         None
     };
-    let exit = match &*errors {
-        [error] if items.len() == 1 => error
-            .strip_prefix(EXIT)
-            .and_then(|code| code.trim().parse().ok()),
-        _ => None,
-    };
+    // Of several commands, the first that failed.
+    let exit = errors
+        .iter()
+        .find_map(|error| error.strip_prefix(EXIT)?.trim().parse().ok());
     let bad = matches!(status, Some("error" | "cancelled"));
     let output = match (json, &words) {
         _ if bad => "null".to_owned(),
@@ -373,11 +377,10 @@ fn answer_of(result: &Block<'_>) -> (Answer, String) {
         (None, Some(words)) => quoted(words),
         (None, None) => "null".to_owned(),
     };
-    let error = bad.then(|| match (said.is_empty(), errors.is_empty()) {
-        (true, true) => NO_WORDS.to_owned(),
-        (true, false) => errors.join("\n"),
-        // The output of a command says more than its exit code.
-        (false, _) => said.clone(),
+    let error = bad.then(|| match items.iter().any(is_bad) {
+        true => words_of(&items, is_bad, exit.is_some()),
+        false if said.is_empty() => NO_WORDS.to_owned(),
+        false => said.clone(),
     });
     let answer = Answer {
         call: text(result.call).unwrap_or_default(),
@@ -388,6 +391,30 @@ fn answer_of(result: &Block<'_>) -> (Answer, String) {
         output,
     };
     (answer, said)
+}
+
+/// Returns what the items of a failed call say. Those that failed come last for commands, whose last
+/// line tells why, otherwise first.
+fn words_of(items: &[Item<'_>], is_bad: impl Fn(&Item<'_>) -> bool, are_commands: bool) -> String {
+    let said = |item: &Item<'_>| {
+        // The output of a command says more than its exit code.
+        filled(item.result)
+            .or_else(|| filled(item.text))
+            .or_else(|| filled(item.error))
+    };
+    let of = |bad: bool| -> Vec<String> {
+        let items = items.iter().filter(|item| is_bad(item) == bad);
+        items.filter_map(said).collect()
+    };
+    let (mut all, mut rest) = (of(true), of(false));
+    if are_commands {
+        std::mem::swap(&mut all, &mut rest);
+    }
+    all.extend(rest);
+    match all.is_empty() {
+        true => NO_WORDS.to_owned(),
+        false => all.join("\n"),
+    }
 }
 
 /// Returns the hunk of a unified diff for the numbered lines that the editor's result shows.

@@ -21,7 +21,8 @@ use super::{Answer, CallDraft, Draft, EventDraft, Part, Reader, Shape, Source, T
 use crate::model::json::walk;
 use crate::model::step::NO_WORDS;
 use crate::model::{
-    CAPTURED, Can, Capabilities, Certainty, Compaction, Ended, EventKind, Format, Outcome, Total,
+    CAPTURED, Can, Capabilities, Certainty, Compaction, Ended, EventKind, Format, Manifest,
+    Outcome, Total,
 };
 
 /// A session file.
@@ -95,6 +96,7 @@ fields! {
         request = "apiCallId", usage, call = "toolCallId", success, result, error, shell = "shellExecution",
         edits = "fileEdits", class = "errorType", message, reason, shutdown = "shutdownType", agent = "agentName", shown = "agentDisplayName",
         source, metrics = "modelMetrics", nano = "totalNanoAiu", title, before = "preCompactionTokens", after = "postCompactionTokens",
+        turn = "turnId", interaction = "interactionId", effort = "reasoningEffort",
     }
     struct Request { id = "toolCallId", name, arguments }
     struct Usage {
@@ -150,6 +152,8 @@ struct Session {
     /// The step of each request, and whether a record of the step names its agent.
     by_request: Recent<Box<str>, (usize, bool)>,
     by_call: Recent<Box<str>, usize>,
+    /// The calls of the program itself.
+    own_calls: RecentSet<Box<str>>,
     /// The event that starts each call, and its time in microseconds.
     started: Recent<Box<str>, (usize, Option<i64>)>,
     children: RecentSet<Box<str>>,
@@ -237,6 +241,18 @@ impl Reader for Session {
                 let usage = data.usage.map(Usage::of).unwrap_or_default();
                 let sum = tokens(&usage).sum().unwrap_or_default();
                 self.aside = self.aside.saturating_add(sum);
+            }
+            "assistant.message" if is_by_program(&data) => {
+                draft.event(mark);
+                let calls = data.requests.into_iter().flat_map(walk::items);
+                for id in calls.filter_map(|call| filled(Request::of(call).id)) {
+                    self.own_calls.insert(id.into());
+                }
+            }
+            "tool.execution_complete"
+                if filled(data.call).is_some_and(|id| self.own_calls.contains(&*id)) =>
+            {
+                draft.event(mark);
             }
             "session.usage_record" | "assistant.message" => {
                 self.reply(&line, &lane, mark, record.text, draft);
@@ -336,6 +352,7 @@ impl Session {
         run.run_id = run.run_id.take().or_else(|| short(data.session));
         run.project = run.project.take().or_else(|| short(cwd));
         run.model = short(data.selected).or(run.model.take());
+        Manifest::add_name(&mut run.efforts, short(data.effort));
         let version = text(data.version);
         run.tool = version
             .map(|version| cut(&format!("Copilot CLI {version}")))
@@ -584,6 +601,16 @@ fn took(start: Option<i64>, end: Option<i64>) -> Option<f64> {
     (micros >= 0).then(|| micros as f64 / 1e3)
 }
 
+/// Returns whether the program wrote a message for the model: it reads the output of a command that
+/// ended in the background.
+fn is_by_program(data: &Data<'_>) -> bool {
+    data.model.is_none()
+        && data.request.is_none()
+        && data.turn.is_none()
+        && data.interaction.is_none()
+        && data.requests.is_some()
+}
+
 /// Returns the part of a step that the record of a result contains. `ms` is how long the call took.
 fn result_of(data: &Data<'_>, project: Option<&str>, ms: Option<f64>) -> Part {
     let exit = data.shell.and_then(|shell| int(member(shell, "exitCode")));
@@ -596,8 +623,10 @@ fn result_of(data: &Data<'_>, project: Option<&str>, ms: Option<f64>) -> Part {
     let failed = data.success == Some("false") || exit.is_some_and(|exit| exit != 0);
     let code = data.error.and_then(|error| text(member(error, "code")));
     let status = match data.success {
-        // The user or a rule didn't allow the call.
-        _ if matches!(code.as_deref(), Some("rejected" | "denied")) => Some("cancelled"),
+        // The user or a rule didn't allow the call, or the program was killed during it.
+        _ if matches!(code.as_deref(), Some("rejected" | "denied" | "interrupted")) => {
+            Some("cancelled")
+        }
         _ if failed => Some("error"),
         Some("true") => Some("success"),
         _ => None,

@@ -61,6 +61,8 @@ words! {
         NoStepLine = "no step line",
         /// Counts or names in the manifest differ from the files.
         Count = "count differs",
+        /// The program's own count differs from the steps, as expected: it counts something else.
+        CountsOther = "different count",
         /// The directory's name differs from the run's name in the manifest.
         Renamed = "renamed",
         /// Several runs wrote to the same directory.

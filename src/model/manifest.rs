@@ -326,6 +326,9 @@ pub struct Total {
     /// A possible reason for a difference from the steps, such as "4 retries are recorded". May be
     /// empty.
     pub aside: Box<str>,
+    /// Whether the program counts something else than the replies in the file, so that a difference is
+    /// no error.
+    pub counts_other: bool,
     /// Whether the total includes child runs, whose replies are in other files.
     pub has_children: bool,
     /// Whether the total would include child runs if there were any.

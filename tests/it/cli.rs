@@ -382,7 +382,7 @@ fn help_of_every_command() {
           --json        Print one JSON document
       -h, --help        Print help
 
-    Searches all texts, keys and numbers in manifest.json, steps.jsonl and events.jsonl, or in the files of other tools,
+    Searches all text, keys and numbers in manifest.json, steps.jsonl and events.jsonl, or in the files of other tools,
     with escapes resolved. Case-insensitive for ASCII only. Exits with 1 if nothing is found. Anything that isn't searched is
     listed: lines and records over 8 MiB, and content outside the records of documents over 16 MiB.
     "#);

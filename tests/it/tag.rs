@@ -141,7 +141,7 @@ fn a_tag_names_a_set_of_runs() {
     assert_eq!(home.listed("tag:v1"), [row("a", &["v1"])]);
     home.prints(
         &["tag", "run:nightly", "nightly", "--remove"],
-        "removed nightly from 0 runs of 1; 1 run still has it from its records or a directory\n",
+        "removed nightly from 0 of 1 matching run; 1 run still has it from its records or a directory\n",
     );
     let (code, text, _) = home.said(&["tag", "run=none-such", "v1"]);
     assert_eq!((code, &*text), (1, "no run matches\n"));

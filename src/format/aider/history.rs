@@ -69,6 +69,8 @@ pub(super) struct History {
     is_unmarked: bool,
     is_marked: bool,
     has_records: bool,
+    /// Whether anything follows the start.
+    is_begun: bool,
     /// Whether the record so far has no room for further lines, and whether it lacks something.
     is_full: bool,
     is_cut: bool,
@@ -115,6 +117,12 @@ impl History {
             .strip_prefix(PROGRAM)
             .filter(|_| line.ends_with(BREAK))
             .map(str::trim_end);
+        // The first message is the command line, with all lines of its prompt.
+        if !self.is_begun && marked.is_none() && line.starts_with(PROGRAM) {
+            self.is_unmarked = true;
+            let words = line.strip_prefix(PROGRAM).unwrap_or(line);
+            return self.add(Who::Program, words, false, out);
+        }
         let is_failed_edit = FAILED_EDITS
             .iter()
             .any(|(begins, ends)| line.starts_with(begins) && line.trim_end().ends_with(ends));
@@ -143,6 +151,7 @@ impl History {
                 return;
             }
             self.open = Some((who, String::new()));
+            self.is_begun = true;
         }
         if let Some((_, text)) = &mut self.open {
             self.is_full |= text.len() + line.len() >= MAX_RECORD_BYTES;
@@ -206,6 +215,21 @@ mod tests {
                 format!("{}: {}", of(record, "role").unwrap(), said.unwrap())
             })
             .collect()
+    }
+
+    #[test]
+    fn a_command_line_has_the_lines_of_its_prompt() {
+        let text = "# aider chat started at 2026-05-04 09:00:00\n\n> aider --message One\n\ntwo notes.txt  \n> Aider v0.86.2  \n\n#### One  \n#### two  \n\nText.\n";
+        assert_eq!(
+            records(text),
+            [
+                "start: 2026-05-04T09:00:00",
+                "aider: aider --message One\n\ntwo notes.txt",
+                "aider: Aider v0.86.2",
+                "user: One\ntwo",
+                "assistant: Text.",
+            ]
+        );
     }
 
     #[test]

@@ -68,6 +68,7 @@ const APPLIED: &str = "Applied edit to ";
 const RETRIES: &str = "Retrying in ";
 const ERROR: &str = "litellm.";
 const INTERRUPTED: &str = "^C";
+const EMPTY: &str = "Empty response received from LLM";
 const MODELS: [&str; 2] = ["Model: ", "Main model: "];
 /// The message about blocks that don't match, after their number.
 const MISMATCH: &str = " failed to match!";
@@ -111,6 +112,8 @@ struct Session {
     model: Option<Box<str>>,
     /// Whether the model has replied to the last prompt, so that an interruption stops nothing.
     is_answered: bool,
+    /// The words after a command that asks the model. The program repeats them as a prompt.
+    asked: Option<String>,
     /// The cost so far in US dollars, and the numbers of requests with tokens and with a cost.
     cost: f64,
     counted: u64,
@@ -136,7 +139,13 @@ impl Reader for Session {
             "assistant" => {
                 let part = reply_of(&words);
                 self.conversation.reply(None, None, mark, part, draft);
-                (self.end, self.is_answered) = (None, true);
+                // The text so far of an interrupted reply follows the interruption.
+                let is_interrupted = |end: &Ended| end.outcome == Outcome::Cancelled;
+                self.end = self
+                    .end
+                    .take()
+                    .filter(|end| !self.is_answered && is_interrupted(end));
+                self.is_answered = true;
             }
             _ => self.program(&words, record.text, mark, draft),
         }
@@ -167,12 +176,15 @@ impl Reader for Session {
 impl Session {
     fn user(&mut self, words: &str, mark: &EventDraft<'_>, draft: &mut Draft<'_>) {
         // Other commands ask the program for something.
-        let asks = ["/ask ", "/code ", "/architect ", "/context "];
-        let is_command = words.starts_with(['/', '!']);
-        if is_command && !asks.iter().any(|ask| words.starts_with(ask)) {
+        const ASKS: [&str; 4] = ["/ask ", "/code ", "/architect ", "/context "];
+        let asked = ASKS.iter().find_map(|ask| words.strip_prefix(ask));
+        let is_command = words.starts_with(['/', '!']) && asked.is_none();
+        let is_again = self.asked.take().is_some_and(|asked| asked == words);
+        if is_command || is_again {
             draft.event(EventDraft::new("user", None).stage("command"));
             return;
         }
+        self.asked = asked.map(|asked| asked.trim().to_owned());
         let (end, answer) = self.settled(draft);
         self.ends
             .begin(self.conversation.steps(), end, answer, None);
@@ -181,10 +193,19 @@ impl Session {
     }
 
     fn program(&mut self, words: &str, record: &str, mark: EventDraft<'_>, draft: &mut Draft<'_>) {
+        let first = words.lines().next().unwrap_or_default();
+        if first.starts_with(EMPTY) {
+            self.conversation
+                .reply(None, None, mark, Part::default(), draft);
+            self.is_answered = true;
+            let headline = "The model's reply was empty";
+            let end = Ended::new(EMPTY, headline, Outcome::Failed, Certainty::Recorded);
+            self.end = Some(end.at_event(draft.newest()));
+            return;
+        }
         let last = self.conversation.last();
         let part = part_of(record, last.and_then(|n| draft.step(n)));
         let of = |word, headline, outcome| Ended::new(word, headline, outcome, Certainty::Recorded);
-        let first = words.lines().next().unwrap_or_default();
         let end = if first.starts_with(ERROR) {
             Some(of("error", "API error", Outcome::Failed).detail(cut(first)))
         } else if first.ends_with(TOKEN_LIMIT) {
@@ -208,7 +229,9 @@ impl Session {
         self.priced += u64::from(part.cost.is_some());
         if part.tokens.is_some() {
             self.counted += 1;
-            self.end = Some(Ended::answered(Ended::UNBROKEN));
+            let is_empty = |end: &Ended| &*end.word == EMPTY;
+            let empty = self.end.take().filter(is_empty);
+            self.end = empty.or_else(|| Some(Ended::answered(Ended::UNBROKEN)));
         }
         if first.starts_with(RETRIES) || first.ends_with(MISMATCH) {
             self.end = None;

@@ -88,6 +88,9 @@ fn is_nested(line: &Line<'_>, draft: &mut Draft<'_>) -> bool {
     is_true(line.sidechain) && draft.run().parent.is_none()
 }
 
+/// How the result begins that a resumed session gets for a call that was killed.
+const UNRECORDED: &str = "[Tool call interrupted: ";
+
 /// Returns whether a text is exactly what the program writes when the user interrupts it. A prompt
 /// may begin with the same words.
 fn is_interruption(words: &str) -> bool {
@@ -282,6 +285,10 @@ impl Reader for Session {
         run.total = self.total.filter(|_| is_whole).map(|tokens| Total {
             tokens,
             record: "cost-state line",
+            aside:
+                "it includes requests without a saved reply, and omits processes that were killed"
+                    .into(),
+            counts_other: true,
             has_children: children > 0,
             counts_children: true,
             ..Total::default()
@@ -764,7 +771,11 @@ fn answer(block: &Block<'_>, result: Option<&str>) -> Answer {
             // If the result is an object, this text may come from an edited file.
             let words = words.strip_prefix("Error: ").unwrap_or(&words);
             is_interruption(words) || words.starts_with("User rejected")
-        });
+        })
+        || failed
+            && words
+                .as_deref()
+                .is_some_and(|words| words.starts_with(UNRECORDED));
     let status = match (stopped, failed) {
         (true, _) => Some("cancelled"),
         (false, true) => Some("error"),

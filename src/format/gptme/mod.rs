@@ -113,6 +113,8 @@ const CELL: &str = "Executed code block";
 const RAISED: &str = "\nException during execution on line ";
 /// How the result of a shell command names its exit code.
 const EXIT: &str = "Return code: ";
+/// The paragraph after it if the command ended the shell.
+const RESTARTED: &str = "\nNote: the shell exited (";
 
 /// Longer paths aren't paths; bytes.
 const MAX_PATH_BYTES: usize = 4_096;
@@ -443,7 +445,10 @@ fn result_of(
 }
 
 fn answer_of(call: Option<&CallDraft>, line: &Line<'_>, words: String) -> Answer {
-    let last = words.trim_end().lines().next_back().unwrap_or_default();
+    let told = words
+        .rsplit_once(RESTARTED)
+        .map_or(&*words, |(told, _)| told);
+    let last = told.trim_end().lines().next_back().unwrap_or_default();
     let exit: Option<i64> = last.strip_prefix(EXIT).and_then(|code| code.parse().ok());
     let start: String = words.chars().take(32).collect::<String>().to_lowercase();
     let begins = |starts: &[&str]| starts.iter().any(|begin| words.starts_with(begin));

@@ -6,7 +6,7 @@ use crate::format::value::{is_text, member, objects};
 fields! {
     pub(super) struct Line {
         kind = "type", id, parent = "parentId", timestamp, cwd, forked = "parentSession", message,
-        model = "modelId", name, usage, before = "tokensBefore",
+        model = "modelId", thinking_level = "thinkingLevel", name, usage, before = "tokensBefore",
     }
 }
 

@@ -15,7 +15,7 @@ use super::part::text;
 use super::tree::{Entry, Tree, hash};
 use super::value::{count, cut, is_text, micros, millis, short};
 use super::{Draft, EventDraft, Reader, Shape, Source, Tool, USER_SHELL};
-use crate::model::{Can, Capabilities, Compaction, Format};
+use crate::model::{Can, Capabilities, Compaction, Format, Manifest};
 
 /// A session file.
 pub(super) static SESSION: Tool = Tool {
@@ -101,6 +101,9 @@ impl Reader for Session {
                 let run = draft.run();
                 match &*kind {
                     "model_change" => run.model = short(line.model).or(run.model.take()),
+                    "thinking_level_change" => {
+                        Manifest::add_name(&mut run.efforts, short(line.thinking_level));
+                    }
                     "session_info" => run.titles = short(line.name).into_iter().collect(),
                     _ => self.dialog.spent_aside(line.usage),
                 }

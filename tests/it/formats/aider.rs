@@ -234,6 +234,39 @@ fn written(lines: &str) -> (tempfile::TempDir, super::Read) {
     (temp, run)
 }
 
+#[test]
+fn an_empty_reply_is_a_step_with_its_tokens() {
+    let (_temp, run) = written(
+        "> Empty response received from LLM. Check your provider account?  \n> Tokens: 2.4k sent, 0 received.  \n",
+    );
+    let row = &run.row;
+    assert_eq!((row.steps, row.tokens), (1, Some(2_400)));
+    assert_eq!(
+        &*row.verdict.sentence,
+        "The model's reply was empty after step 0"
+    );
+}
+
+#[test]
+fn an_interrupted_reply_has_its_text_so_far() {
+    let (_temp, run) = written("> ^C again to exit  \n\nA long story begins here. A\n\n");
+    assert_eq!(run.row.steps, 1);
+    assert_eq!(run.row.verdict.outcome.as_str(), "cancelled");
+    // The next prompt is answered.
+    let (_temp, run) = written(
+        "> ^C again to exit  \n\nA long story\n\n#### Go on.  \n\nDone.\n\n> Tokens: 10 sent, 4 received.  \n",
+    );
+    assert_eq!(run.row.verdict.outcome.as_str(), "completed");
+}
+
+#[test]
+fn a_question_that_the_program_repeats_is_one_prompt() {
+    let (_temp, run) = written(
+        "Done.\n\n> Tokens: 10 sent, 4 received.  \n\n#### /ask What is this?  \n\n#### What is this?  \n\nA file.\n\n> Tokens: 137 sent, 4 received.  \n",
+    );
+    assert_eq!((run.row.turns, run.row.steps), (Some(2), 2));
+}
+
 /// Returns the calls of a step, each with the status of its result.
 fn calls(run: &super::Read, n: usize) -> Vec<String> {
     let step = run.step(n);

@@ -113,6 +113,54 @@ fn an_edit_of_a_file_with_the_words_of_an_interruption_is_no_interruption() {
 
 /// Session messages kept by other programs, without ids of lines, replies or the session.
 #[test]
+fn a_call_that_was_killed_is_no_failed_one() {
+    let text = std::fs::read_to_string(session(1)).expect("the sample");
+    let words = "[Tool call interrupted: the session ended before this call's result was recorded, so its outcome is unknown.]";
+    let lines: Vec<String> = text
+        .lines()
+        .map(|line| {
+            let mut value: serde_json::Value = serde_json::from_str(line).expect("JSON");
+            for block in value["message"]["content"]
+                .as_array_mut()
+                .into_iter()
+                .flatten()
+            {
+                if block["is_error"] == true {
+                    block["content"] = words.into();
+                    value["toolUseResult"] = words.into();
+                    return value.to_string();
+                }
+            }
+            line.to_owned()
+        })
+        .collect();
+    let temp = tempfile::tempdir().expect("a directory");
+    let path = temp
+        .path()
+        .join("5f0c7a52-6d0e-4a53-9b0c-0f6f2b3f1a01.jsonl");
+    std::fs::write(&path, lines.join("\n") + "\n").expect("written");
+    assert_eq!(read(&path).row.tool_errors, Some(0));
+    assert_ne!(read(&session(1)).row.tool_errors, Some(0));
+}
+
+#[test]
+fn a_total_that_counts_something_else_is_a_note() {
+    let text = std::fs::read_to_string(session(1)).expect("the sample");
+    let cost = r#"{"type":"cost-state","sessionId":"5f0c7a52-6d0e-4a53-9b0c-0f6f2b3f1a01","totalCostUSD":0.05,"modelUsage":{"claude-sonnet-4-5-20250929":{"inputTokens":40000,"outputTokens":1,"cacheReadInputTokens":0,"cacheCreationInputTokens":0}}}"#;
+    let lines = text.lines().filter(|line| !line.contains("cost-state"));
+    let lines: Vec<&str> = lines.chain([cost]).collect();
+    let temp = tempfile::tempdir().expect("a directory");
+    let path = temp
+        .path()
+        .join("5f0c7a52-6d0e-4a53-9b0c-0f6f2b3f1a01.jsonl");
+    std::fs::write(&path, lines.join("\n") + "\n").expect("written");
+    let run = read(&path);
+    // A note, and no problem.
+    assert_eq!(run.row.issues, (1, 0));
+    assert!(run.row.verdict.contradictions.is_empty());
+}
+
+#[test]
 fn messages_that_do_not_name_their_session_are_a_run() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("kept.jsonl");

@@ -97,6 +97,53 @@ fn a_session_without_its_status_has_an_inferred_end() {
     assert_eq!(row.tokens, Some(4_960));
 }
 
+/// Reads a session of these messages without a status.
+fn written(messages: &str) -> (tempfile::TempDir, super::Read) {
+    let temp = tempfile::tempdir().expect("a directory");
+    let path = temp.path().join("1777885200000_bbbb1.messages.json");
+    let text = format!(
+        r#"{{"version": 1, "updated_at": "2026-05-04T09:00:09.000Z", "agent": "lead", "sessionId": "1777885200000_bbbb1", "messages": [{messages}], "system_prompt": "You code."}}"#
+    );
+    std::fs::write(&path, text).expect("written");
+    let run = read(&path);
+    (temp, run)
+}
+
+const PROMPT: &str = r#"{"id": "m1", "role": "user", "content": [{"type": "text", "text": "Look."}], "ts": 1777885200000}"#;
+
+#[test]
+fn the_error_of_several_items_is_that_of_those_that_failed() {
+    let call = |id: &str, name: &str| {
+        format!(r#"{{"type": "tool_use", "id": "{id}", "name": "{name}", "input": {{}}}}"#)
+    };
+    let reply = format!(
+        r#"{{"id": "m2", "role": "assistant", "content": [{}, {}], "ts": 1777885201000, "modelInfo": {{"id": "glm-5"}}}}"#,
+        call("c1", "run_commands"),
+        call("c2", "read_files"),
+    );
+    let results = r#"{"id": "m3", "role": "user", "content": [{"type": "tool_result", "tool_use_id": "c1", "name": "run_commands", "content": [{"query": "echo a", "result": "a\n", "success": true}, {"query": "exit 7", "result": "[Command exited with code 7]", "error": "Command exited with code 7", "success": false}, {"query": "echo b", "result": "b\n", "success": true}]}, {"type": "tool_result", "tool_use_id": "c2", "name": "read_files", "content": [{"query": "a.py", "result": "1 | x", "success": true}, {"query": "/none", "result": "", "error": "Error reading file: ENOENT", "success": false}]}], "ts": 1777885202000}"#;
+    let (_temp, run) = written(&[PROMPT, &reply, results].join(", "));
+    let step = run.step(0);
+    let of = |n: usize| step["action_results"][n].clone();
+    assert_eq!(of(0)["returncode"], 7);
+    assert_eq!(of(0)["error"], "a\n\nb\n\n[Command exited with code 7]");
+    assert_eq!(of(1)["error"], "Error reading file: ENOENT\n1 | x");
+}
+
+#[test]
+fn an_error_that_nothing_follows_ends_a_run_without_a_status() {
+    let error = r#"{"id": "e1", "role": "assistant", "content": [{"type": "text", "text": "bad thing"}], "ts": 1777885201000, "metadata": {"displayOnly": true, "displayRole": "error"}}"#;
+    let (_temp, run) = written(&[PROMPT, error].join(", "));
+    assert_eq!(
+        (
+            run.row.verdict.outcome.as_str(),
+            run.row.verdict.certainty.as_str()
+        ),
+        ("failed", "inferred")
+    );
+    assert!(run.row.verdict.sentence.contains("bad thing"));
+}
+
 #[test]
 fn a_damaged_session_loses_only_what_is_damaged() {
     damaged(&messages(MAIN));

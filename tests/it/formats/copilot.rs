@@ -103,6 +103,56 @@ fn a_request_that_is_no_reply_is_no_step() {
 }
 
 #[test]
+fn a_message_that_the_program_wrote_is_no_reply() {
+    let path = session(1);
+    let (before, text) = (read(&path), std::fs::read_to_string(&path).expect("a file"));
+    let own = r#"{"type":"assistant.message","data":{"messageId":"own","content":"","toolRequests":[{"toolCallId":"own_call","name":"read_bash","arguments":{"shellId":"0","delay":0}}]},"id":"own-1","timestamp":"2026-05-04T09:59:00.000Z"}
+{"type":"tool.execution_start","data":{"toolCallId":"own_call","toolName":"read_bash","arguments":{"shellId":"0","delay":0}},"id":"own-2","timestamp":"2026-05-04T09:59:00.010Z"}
+{"type":"tool.execution_complete","data":{"toolCallId":"own_call","success":true,"result":{"content":"done"}},"id":"own-3","timestamp":"2026-05-04T09:59:00.020Z"}
+"#;
+    let shutdown = text
+        .rfind(r#"{"type":"session.shutdown""#)
+        .expect("an exit");
+    let temp = tempfile::tempdir().expect("a directory");
+    let with = temp.path().join("events.jsonl");
+    let (head, tail) = text.split_at(shutdown);
+    std::fs::write(&with, format!("{head}{own}{tail}")).expect("written");
+    let after = read(&with);
+    let facts = |run: &Read| {
+        (
+            run.row.steps,
+            run.row.tool_calls,
+            run.row.tokens,
+            run.row.issues,
+        )
+    };
+    assert_eq!(facts(&after), facts(&before));
+    assert_eq!(after.row.verdict.sentence, before.row.verdict.sentence);
+}
+
+#[test]
+fn a_call_that_was_killed_is_no_failed_one() {
+    let text = std::fs::read_to_string(session(3)).expect("a file");
+    let killed = r#""success":false,"error":{"message":"Tool execution was interrupted before a result was recorded.","code":"interrupted"}"#;
+    let temp = tempfile::tempdir().expect("a directory");
+    let path = temp.path().join("events.jsonl");
+    let lines: Vec<String> = text
+        .lines()
+        .map(|line| match line.split_once(r#""success":"#) {
+            Some((head, _)) if line.contains("tool.execution_complete") => {
+                let end = line.rfind(r#","id":"#).unwrap_or(line.len());
+                format!("{head}{killed}}}{}", &line[end..])
+            }
+            _ => line.to_owned(),
+        })
+        .collect();
+    assert!(lines.iter().any(|line| line.contains("interrupted")));
+    std::fs::write(&path, lines.join("\n") + "\n").expect("written");
+    let run = read(&path);
+    assert_eq!((run.row.tool_errors, run.row.issues), (Some(0), (0, 0)));
+}
+
+#[test]
 fn a_stream_records_no_tokens() {
     let row = read(&sample("tools/copilot-stream/answered.jsonl")).row;
     assert_eq!((row.steps, row.tokens, row.issues), (2, None, (0, 0)));

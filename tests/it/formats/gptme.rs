@@ -181,6 +181,35 @@ fn a_code_block_is_a_call_if_a_result_follows() {
 }
 
 #[test]
+fn a_command_that_ends_the_shell_has_its_exit_code() {
+    let ended = |command: &str, code: &str, how: &str| {
+        let words = format!(
+            r"Ran command: `{command}`\n\n`[gptme] The shell exited ({how}), so a fresh shell was started.`\n\nReturn code: {code}\n\n\nNote: the shell exited ({how}) during this command, so gptme started a fresh shell."
+        );
+        format!(r#"{{"role": "system", "content": "{words}", "timestamp": "2026-05-04T10:00:02"}}"#)
+    };
+    for (command, code, how) in [
+        ("exit 3", "3", "code 3"),
+        ("kill -9 $$", "-9", "killed by SIGKILL"),
+    ] {
+        let run = written(&[
+            r#"{"role": "user", "content": "End it.", "timestamp": "2026-05-04T10:00:00"}"#,
+            &format!(
+                r#"{{"role": "assistant", "content": "```shell\n{command}\n```", "timestamp": "2026-05-04T10:00:01"}}"#
+            ),
+            &ended(command, code, how),
+            r#"{"role": "assistant", "content": "It ended.", "timestamp": "2026-05-04T10:00:03"}"#,
+        ]);
+        assert_eq!(
+            (run.row.tool_calls, run.row.tool_errors),
+            (Some(1), Some(1))
+        );
+        let step = run.index.steps().get(0).expect("a step");
+        assert_eq!(step.returncode, code.parse().ok());
+    }
+}
+
+#[test]
 fn without_complete_the_end_is_unknown() {
     let text = fs::read_to_string(session(NAMED)).expect("the sample");
     let lines: Vec<&str> = text.lines().collect();
