@@ -308,7 +308,7 @@ impl Task for Search {
             turns().push(turn);
         };
         let (mut is_done, mut found_in_run) = (false, 0);
-        let take = |at: usize, news: Option<News>| {
+        let take = |&at: &usize, news: Option<News>| {
             let mut tally = self.lock();
             tally.took = began.elapsed();
             let key = runs.get(at).map_or("", |run| run.key().as_str());
@@ -342,7 +342,7 @@ impl Task for Search {
             if self.texts.is_none() {
                 scope.spawn(|| self.measure(&mut measuring, &has_ended));
             }
-            in_order(runs.len(), self.threads, work, take);
+            in_order(0..runs.len(), self.threads, work, take);
             has_ended.store(true, Ordering::Relaxed);
         });
         if self.lock().runs_done == runs.len() {
