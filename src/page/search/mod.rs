@@ -141,8 +141,13 @@ async fn ask(
         Ok::<_, WebError>(Search::new(needle, scope, over, texts, threads))
     };
     let searches = &state.searches;
+    let limit = context.limit;
     let job = match asker {
-        Asker::Person => searches.ask(params, question, make).await?,
+        Asker::Person => {
+            searches
+                .ask(params, question, make, |search| search.has(limit))
+                .await?
+        }
         Asker::Program => searches.ask_for_program(params, question, make).await?,
     };
     Ok((context, Some(job)))

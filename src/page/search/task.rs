@@ -91,6 +91,11 @@ impl Search {
         }
     }
 
+    /// Returns whether this many hits are kept.
+    pub(super) fn has(&self, hits: usize) -> bool {
+        self.lock().kept >= hits
+    }
+
     fn lock(&self) -> MutexGuard<'_, Tally> {
         self.tally.lock().unwrap_or_else(PoisonError::into_inner)
     }
