@@ -102,6 +102,26 @@ enum Asker {
     Program,
 }
 
+/// The values of the parameter `wait`.
+const ALL: &str = "all";
+const HITS: &str = "hits";
+
+/// Returns whether a program wants the first hits early, like a person, and the counts later.
+///
+/// # Errors
+/// Fails if the parameter `wait` has an unknown value.
+fn is_in_a_hurry(params: &Params) -> Result<bool, WebError> {
+    match params.text("wait") {
+        "" | ALL => Ok(false),
+        HITS => Ok(true),
+        other => Err(
+            WebError::bad_request("Invalid wait", "A search waits for all or hits.")
+                .named(other)
+                .hint("Use hits to get the first hits early, and the counts with a later request."),
+        ),
+    }
+}
+
 /// Returns the request, and its search if the text is valid.
 async fn ask(
     state: &AppState,
@@ -142,13 +162,11 @@ async fn ask(
     };
     let searches = &state.searches;
     let limit = context.limit;
-    let job = match asker {
-        Asker::Person => {
-            searches
-                .ask(params, question, make, |search| search.has(limit))
-                .await?
-        }
-        Asker::Program => searches.ask_for_program(params, question, make).await?,
+    let job = if asker == Asker::Person || is_in_a_hurry(params)? {
+        let is_enough = move |search: &Search| search.has(limit);
+        searches.ask(params, question, make, is_enough).await?
+    } else {
+        searches.ask_for_program(params, question, make).await?
     };
     Ok((context, Some(job)))
 }
