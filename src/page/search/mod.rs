@@ -143,7 +143,11 @@ async fn ask(
         limit: params.number("limit")?.unwrap_or(SHOWN).clamp(1, MAX_HITS),
         ignored: query.ignored.clone(),
         fault: needle.as_ref().err().filter(|_| !text.is_empty()).cloned(),
-        known: state.library.counted().len(),
+        known: if needle.is_err() {
+            state.library.counted().len()
+        } else {
+            0
+        },
         zone: state.zone.clone(),
         text,
     };
@@ -217,7 +221,7 @@ struct Context {
     limit: usize,
     /// Why the search didn't start, if the text isn't valid.
     fault: Option<String>,
-    /// The number of runs on the board.
+    /// The number of runs on the board, unless they are searched.
     known: usize,
     zone: TimeZone,
 }
