@@ -27,6 +27,23 @@ impl<T> Results<T> {
     }
 }
 
+/// The items that aren't begun yet.
+struct Source<I, T, S> {
+    items: S,
+    /// Announces the begun ones, in their order.
+    begun: SyncSender<(I, Receiver<T>)>,
+}
+
+impl<I: Clone, T, S: Iterator<Item = I>> Source<I, T, S> {
+    /// Takes the next item and announces it, which must be one step.
+    fn begin(&mut self) -> Option<(I, Results<T>)> {
+        let item = self.items.next()?;
+        let (sender, receiver) = sync_channel(MAX_WAITING);
+        self.begun.send((item.clone(), receiver)).ok()?;
+        Some((item, Results(sender)))
+    }
+}
+
 /// Returns the number of threads that this machine can run at the same time.
 pub(crate) fn cores() -> NonZero<usize> {
     thread::available_parallelism().unwrap_or(NonZero::<usize>::MIN)
@@ -49,18 +66,23 @@ pub(crate) fn in_order<I: Clone + Send, T: Send>(
     let count = items.size_hint().1.unwrap_or(usize::MAX);
     let has_ended = AtomicBool::new(false);
     // Only the threads own the sender, so that nothing waits for threads that panicked.
-    let begun = Arc::new(Mutex::new((items, begun)));
+    let source = Arc::new(Mutex::new(Source { items, begun }));
     thread::scope(|scope| {
         for _ in 0..threads.get().min(count) {
-            let begun = Arc::clone(&begun);
+            let source = Arc::clone(&source);
             let (work, has_ended) = (&work, &has_ended);
+            let begin = move || {
+                let mut source = source.lock().unwrap_or_else(PoisonError::into_inner);
+                let wants_more = !has_ended.load(Ordering::Relaxed);
+                wants_more.then(|| source.begin()).flatten()
+            };
             scope.spawn(move || {
-                while let Some((item, results)) = begin(&begun, has_ended) {
+                while let Some((item, results)) = begin() {
                     work(item, &results);
                 }
             });
         }
-        drop(begun);
+        drop(source);
         // Some items are missing only if a thread panicked, which the scope reports.
         for (item, results) in results {
             let wants_more = results.iter().all(|result| take(&item, Some(result)));
@@ -70,22 +92,6 @@ pub(crate) fn in_order<I: Clone + Send, T: Send>(
             }
         }
     });
-}
-
-/// Takes the next item and announces it, which must be one step.
-fn begin<I: Clone, T>(
-    begun: &Mutex<(impl Iterator<Item = I>, SyncSender<(I, Receiver<T>)>)>,
-    has_ended: &AtomicBool,
-) -> Option<(I, Results<T>)> {
-    let mut begun = begun.lock().unwrap_or_else(PoisonError::into_inner);
-    let (items, begun) = &mut *begun;
-    if has_ended.load(Ordering::Relaxed) {
-        return None;
-    }
-    let item = items.next()?;
-    let (sender, receiver) = sync_channel(MAX_WAITING);
-    begun.send((item.clone(), receiver)).ok()?;
-    Some((item, Results(sender)))
 }
 
 #[cfg(test)]
