@@ -394,11 +394,10 @@ fn all_matches_are_counted_although_only_the_first_are_kept() {
         early["state"] == "done",
         number("runs_done") == number("runs")
     );
-    assert_eq!(
-        early["hits"].as_array().unwrap()[..],
-        last["hits"].as_array().unwrap()[..200]
-    );
-    assert_eq!(number("hits_left_out"), number("found") - 200);
+    let (hits, all) = (&early["hits"], last["hits"].as_array().unwrap());
+    let hits = hits.as_array().unwrap();
+    assert!(all[..200].starts_with(hits), "{early}");
+    assert_eq!(number("hits_left_out"), number("found") - hits.len() as u64);
     let end = indexed.answered(path);
     assert_eq!(
         (&end["number"], &end["found"]),
