@@ -4,7 +4,7 @@
 //! not know what the work is.
 
 use std::num::NonZero;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -27,54 +27,67 @@ impl<T> Results<T> {
     }
 }
 
+/// The items that aren't begun yet.
+struct Source<I, T, S> {
+    items: S,
+    /// Announces the begun ones, in their order.
+    begun: SyncSender<(I, Receiver<T>)>,
+}
+
+impl<I: Clone, T, S: Iterator<Item = I>> Source<I, T, S> {
+    /// Takes the next item and announces it, which must be one step.
+    fn begin(&mut self) -> Option<(I, Results<T>)> {
+        let item = self.items.next()?;
+        let (sender, receiver) = sync_channel(MAX_WAITING);
+        self.begun.send((item.clone(), receiver)).ok()?;
+        Some((item, Results(sender)))
+    }
+}
+
 /// Returns the number of threads that this machine can run at the same time.
 pub(crate) fn cores() -> NonZero<usize> {
     thread::available_parallelism().unwrap_or(NonZero::<usize>::MIN)
 }
 
-/// Calls `work` for each of `count` items on at most `threads` threads, and `take` on this one, with the
+/// Calls `work` for each of `items` on at most `threads` threads, and `take` on this one, with the
 /// results of the first item, then of the second, and so on. `take` gets `None` after the last
-/// result of an item. If it returns false, no further item is begun.
+/// result of an item. If it returns false, no further item is begun. `items` is asked for the next one
+/// when a thread is free.
 ///
 /// # Panics
 /// If `work` panics.
-pub(crate) fn in_order<T: Send>(
-    count: usize,
+pub(crate) fn in_order<I: Clone + Send, T: Send>(
+    items: impl Iterator<Item = I> + Send,
     threads: NonZero<usize>,
-    work: impl Fn(usize, &Results<T>) + Sync,
-    mut take: impl FnMut(usize, Option<T>) -> bool,
+    work: impl Fn(I, &Results<T>) + Sync,
+    mut take: impl FnMut(&I, Option<T>) -> bool,
 ) {
-    let (begun, items) = sync_channel::<(usize, Receiver<T>)>(MAX_AHEAD);
-    let next = AtomicUsize::new(0);
+    let (begun, results) = sync_channel::<(I, Receiver<T>)>(MAX_AHEAD);
+    let count = items.size_hint().1.unwrap_or(usize::MAX);
+    let has_ended = AtomicBool::new(false);
     // Only the threads own the sender, so that nothing waits for threads that panicked.
-    let begun = Arc::new(Mutex::new(begun));
-    let begin = |begun: &Mutex<SyncSender<_>>| {
-        // Taking an item and announcing it must be one step.
-        let begun = begun.lock().unwrap_or_else(PoisonError::into_inner);
-        let item = next.fetch_add(1, Ordering::Relaxed);
-        if item >= count {
-            return None;
-        }
-        let (sender, receiver) = sync_channel(MAX_WAITING);
-        begun.send((item, receiver)).ok()?;
-        Some((item, Results(sender)))
-    };
+    let source = Arc::new(Mutex::new(Source { items, begun }));
     thread::scope(|scope| {
         for _ in 0..threads.get().min(count) {
-            let begun = Arc::clone(&begun);
-            let (begin, work) = (&begin, &work);
+            let source = Arc::clone(&source);
+            let (work, has_ended) = (&work, &has_ended);
+            let begin = move || {
+                let mut source = source.lock().unwrap_or_else(PoisonError::into_inner);
+                let wants_more = !has_ended.load(Ordering::Relaxed);
+                wants_more.then(|| source.begin()).flatten()
+            };
             scope.spawn(move || {
-                while let Some((item, results)) = begin(&begun) {
+                while let Some((item, results)) = begin() {
                     work(item, &results);
                 }
             });
         }
-        drop(begun);
-        // There are fewer than `count` items only if a thread panicked, which the scope reports.
-        for (item, results) in items {
-            let wants_more = results.iter().all(|result| take(item, Some(result)));
-            if !(wants_more && take(item, None)) {
-                next.store(count, Ordering::Relaxed);
+        drop(source);
+        // Some items are missing only if a thread panicked, which the scope reports.
+        for (item, results) in results {
+            let wants_more = results.iter().all(|result| take(&item, Some(result)));
+            if !(wants_more && take(&item, None)) {
+                has_ended.store(true, Ordering::Relaxed);
                 break;
             }
         }
@@ -85,6 +98,7 @@ pub(crate) fn in_order<T: Send>(
 mod tests {
     use super::*;
     use std::sync::Barrier;
+    use std::sync::atomic::AtomicUsize;
 
     fn threads(n: usize) -> NonZero<usize> {
         NonZero::new(n).unwrap()
@@ -103,7 +117,7 @@ mod tests {
             let work = |item: usize, results: &Results<usize>| {
                 assert!((0..item % 20).all(|n| results.send(n)));
             };
-            in_order(1_000, threads(n), work, |item, result| {
+            in_order(0..1_000, threads(n), work, |&item, result| {
                 taken.push((item, result));
                 true
             });
@@ -116,11 +130,11 @@ mod tests {
         // Each item waits for the other.
         let both = Barrier::new(2);
         let mut taken = 0;
-        let work = |_: usize, results: &Results<()>| {
+        let work = |_, results: &Results<()>| {
             both.wait();
             results.send(());
         };
-        in_order(2, threads(2), work, |_, result| {
+        in_order(0..2, threads(2), work, |_, result| {
             taken += usize::from(result.is_some());
             true
         });
@@ -134,10 +148,10 @@ mod tests {
             begun.fetch_add(1, Ordering::Relaxed);
             while results.send(()) {}
         };
-        in_order(100_000, threads(2), work, |_, _| false);
+        in_order(0..100_000, threads(2), work, |_, _| false);
         assert!(begun.into_inner() <= 2, "the threads' first items only");
         in_order(
-            0,
+            0..0,
             threads(2),
             |_, _: &Results<()>| {},
             |_, _| unreachable!(),
@@ -148,7 +162,7 @@ mod tests {
     #[should_panic(expected = "a scoped thread panicked")]
     fn a_panic_is_passed_on() {
         in_order(
-            3,
+            0..3,
             threads(1),
             |_, _: &Results<()>| panic!("on purpose"),
             |_, _| true,

@@ -92,7 +92,7 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
         search(dir, &needle, &mut index, &mut Reporter { results, bytes });
     };
     let mut before = 0;
-    in_order(runs.len(), cores(), work, |at, news| {
+    in_order(0..runs.len(), cores(), work, |&at, news| {
         if let Some((key, _)) = runs
             .get(at)
             .filter(|(key, _)| *printer.key != *key.as_str())

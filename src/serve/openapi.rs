@@ -323,6 +323,11 @@ const ADDRESSES: &[Address] = &[
                 Words(&["", "files", "said"]),
                 "Search everything in the files, or only messages and tool calls.",
             ),
+            Param(
+                "wait",
+                Words(&["", "all", "hits"]),
+                "Answer when the search is done or after a second, or as soon as there are `limit` hits. The counts are then lower bounds, and `state` is `running`.",
+            ),
             AGAIN,
             CANCEL,
         ],

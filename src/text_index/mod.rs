@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
-use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension as _, params};
+use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension as _, Row, params};
 use serde::{Deserialize, Serialize};
 
 use crate::cache_file::{self, Access};
@@ -51,8 +51,8 @@ const MAX_LOG_BYTES: i64 = 16 << 20;
 const PAGE_CACHE_KIB: i64 = 4 << 10;
 
 /// A text, or a piece of one.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Text {
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Text<'a> {
     /// The number of the text among the owner's texts. All pieces of a text have the same.
     pub number: u64,
     /// The step that it belongs to.
@@ -60,16 +60,40 @@ pub(crate) struct Text {
     /// The position of the step's line in its file.
     pub offset: u64,
     /// What the text is, such as `reply`.
-    pub label: String,
-    pub text: String,
+    pub label: &'a str,
+    pub text: &'a str,
 }
 
-/// The chunks that may contain a text, by owner.
+/// The chunks that may contain a text.
 #[derive(Debug, Default)]
 pub(crate) struct Candidates {
-    chunks: HashMap<i64, Vec<i64>>,
+    /// Their ids in ascending order, so that those of an owner are next to each other.
+    chunks: Vec<i64>,
     /// The newest owner at that time. Later ones aren't covered.
     newest: i64,
+}
+
+impl Candidates {
+    /// Returns the chunks of an owner. `None` if the search doesn't know its texts.
+    fn of(&self, owner: i64) -> Option<&[i64]> {
+        let from = self
+            .chunks
+            .partition_point(|chunk| chunk >> CHUNK_BITS < owner);
+        let (_, rest) = self.chunks.split_at(from);
+        let count = rest.partition_point(|chunk| chunk >> CHUNK_BITS == owner);
+        (owner <= self.newest).then(|| rest.split_at(count).0)
+    }
+}
+
+/// What the database knows about an owner's texts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Holds {
+    /// Nothing, or only those of another version.
+    Nothing,
+    /// None of them contains the text.
+    None,
+    /// Some of them may contain the text.
+    Some,
 }
 
 /// An owner as the database knows it.
@@ -91,8 +115,16 @@ pub(crate) struct TextIndex {
     /// `None` if it can't be written, or was found to be damaged.
     writer: Mutex<Option<Connection>>,
     /// Connections that wait for their next search.
-    readers: Mutex<Vec<Connection>>,
+    readers: Mutex<Vec<Reader>>,
     known: Mutex<HashMap<Box<[u8]>, Known>>,
+}
+
+/// A connection that only reads.
+#[derive(Debug)]
+struct Reader {
+    connection: Connection,
+    /// The last chunk, unpacked.
+    chunk: Vec<u8>,
 }
 
 /// What became of the texts of an owner.
@@ -245,7 +277,7 @@ impl TextIndex {
         &self,
         owner: &[u8],
         version: u64,
-        texts: impl FnOnce(&mut dyn FnMut(Text) -> bool) -> bool,
+        texts: impl FnOnce(&mut dyn FnMut(Text<'_>) -> bool) -> bool,
     ) -> Result<Put> {
         let mut writer = lock(&self.writer);
         let Some(connection) = writer.as_mut() else {
@@ -266,7 +298,7 @@ impl TextIndex {
         connection: &mut Connection,
         owner: &[u8],
         version: u64,
-        texts: impl FnOnce(&mut dyn FnMut(Text) -> bool) -> bool,
+        texts: impl FnOnce(&mut dyn FnMut(Text<'_>) -> bool) -> bool,
     ) -> Result<Put> {
         let change =
             connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
@@ -294,7 +326,8 @@ impl TextIndex {
             max_bytes: self.max_bytes,
             first: id << CHUNK_BITS,
             count: 0,
-            waiting: Vec::new(),
+            body: Vec::new(),
+            words: String::new(),
             bytes: 0,
             ended: None,
         };
@@ -359,7 +392,7 @@ impl TextIndex {
         if wanted.is_empty() {
             return Ok(None);
         }
-        self.read(|connection| {
+        self.read(|Reader { connection, .. }| {
             let newest = "SELECT ifnull(max(id), 0) FROM owners";
             let mut found = Candidates {
                 newest: connection.query_row(newest, [], |row| row.get(0))?,
@@ -369,11 +402,32 @@ impl TextIndex {
                 connection.prepare("SELECT rowid FROM grams WHERE grams MATCH ?")?;
             let mut rows = statement.query([wanted.join(" AND ")])?;
             while let Some(row) = rows.next()? {
-                let id: i64 = row.get(0)?;
-                found.chunks.entry(id >> CHUNK_BITS).or_default().push(id);
+                found.chunks.push(row.get(0)?);
+            }
+            // They usually are.
+            if !found.chunks.is_sorted() {
+                found.chunks.sort_unstable();
             }
             Ok(Some(found))
         })
+    }
+
+    /// Returns whether the texts of `owner` are those of this version, and whether one of them may be in the chunks of
+    /// `candidates`. Without any, each owner may have one.
+    pub(crate) fn holds(
+        &self,
+        owner: &[u8],
+        version: u64,
+        candidates: Option<&Candidates>,
+    ) -> Holds {
+        let known = lock(&self.known);
+        let Some(known) = known.get(owner).filter(|known| known.version == version) else {
+            return Holds::Nothing;
+        };
+        match candidates.and_then(|found| found.of(known.id)) {
+            Some([]) => Holds::None,
+            _ => Holds::Some,
+        }
     }
 
     /// Calls `each` with the texts of `owner` in the chunks of `candidates`, or with all of its texts without
@@ -385,43 +439,46 @@ impl TextIndex {
         &self,
         owner: &[u8],
         candidates: Option<&Candidates>,
-        each: &mut dyn FnMut(Text) -> bool,
+        each: &mut dyn FnMut(Text<'_>) -> bool,
     ) -> Result<()> {
         let id = lock(&self.known).get(owner).map(|known| known.id);
         let Some(id) = id else {
             return Ok(());
         };
+        let chunks = candidates.and_then(|found| found.of(id));
         // Most owners have no candidates.
-        if candidates.is_some_and(|found| id <= found.newest && !found.chunks.contains_key(&id)) {
+        if chunks.is_some_and(<[i64]>::is_empty) {
             return Ok(());
         }
-        self.read(|connection| {
-            let mut one = |body: Vec<u8>| -> Result<bool> {
-                let texts = unpack(&body)?;
-                Ok(texts.into_iter().all(&mut *each))
+        self.read(|Reader { connection, chunk }| {
+            // Otherwise, each chunk would be read in a transaction of its own.
+            let _reading = connection.unchecked_transaction()?;
+            let mut one = |row: &Row<'_>| -> Result<bool> {
+                let body = row.get_ref(0)?.as_blob().map_err(rusqlite::Error::from)?;
+                unpack(body, chunk)?;
+                all(chunk, each)
             };
-            let Some(candidates) = candidates.filter(|found| id <= found.newest) else {
+            let Some(chunks) = chunks else {
                 let mut statement = connection
                     .prepare("SELECT body FROM chunks WHERE id BETWEEN ? AND ? ORDER BY id")?;
                 let mut rows = statement.query([id << CHUNK_BITS, ((id + 1) << CHUNK_BITS) - 1])?;
                 while let Some(row) = rows.next()? {
-                    if !one(row.get(0)?)? {
+                    if !one(row)? {
                         break;
                     }
                 }
                 return Ok(());
             };
             let mut statement = connection.prepare("SELECT body FROM chunks WHERE id = ?")?;
-            for chunk in candidates.chunks.get(&id).into_iter().flatten() {
-                let body: Option<Vec<u8>> =
-                    statement.query_row([chunk], |row| row.get(0)).optional()?;
+            for chunk in chunks {
+                let mut rows = statement.query([chunk])?;
                 // They may have been replaced since.
-                let Some(body) = body else {
+                let Some(row) = rows.next()? else {
                     return Err(Fault::Unusable(
                         "its texts were replaced during the search".to_owned(),
                     ));
                 };
-                if !one(body)? {
+                if !one(row)? {
                     break;
                 }
             }
@@ -430,27 +487,30 @@ impl TextIndex {
     }
 
     /// Runs `work` with a connection that only reads.
-    fn read<T>(&self, work: impl FnOnce(&Connection) -> Result<T>) -> Result<T> {
+    fn read<T>(&self, work: impl FnOnce(&mut Reader) -> Result<T>) -> Result<T> {
         let idle = lock(&self.readers).pop();
-        let connection = match idle {
-            Some(connection) => connection,
+        let mut reader = match idle {
+            Some(reader) => reader,
             None => {
                 let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
                     | OpenFlags::SQLITE_OPEN_NO_MUTEX
                     | OpenFlags::SQLITE_OPEN_NOFOLLOW;
                 let connection = Connection::open_with_flags(&self.path, flags)?;
                 set_up(&connection)?;
-                connection
+                Reader {
+                    connection,
+                    chunk: Vec::new(),
+                }
             }
         };
-        let done = work(&connection);
+        let done = work(&mut reader);
         match &done {
             Err(Fault::Sqlite(error)) if is_damage(error) => {
                 let mut writer = lock(&self.writer);
                 *writer = None;
                 *writer = Some(self.replace()?);
             }
-            _ => lock(&self.readers).push(connection),
+            _ => lock(&self.readers).push(reader),
         }
         done
     }
@@ -463,7 +523,10 @@ struct Chunks<'a> {
     /// The id of the first chunk, and the number of chunks.
     first: i64,
     count: i64,
-    waiting: Vec<Text>,
+    /// The texts of the next chunk: as they're stored, and as they're indexed.
+    body: Vec<u8>,
+    words: String,
+    /// The size of the next chunk.
     bytes: usize,
     /// Why no more texts are taken.
     ended: Option<Ended>,
@@ -476,16 +539,27 @@ enum Ended {
 
 impl Chunks<'_> {
     /// Adds a text. Returns false if no more are taken.
-    fn add(&mut self, text: &Text) -> bool {
-        let mut rest = &*text.text;
+    fn add(&mut self, text: &Text<'_>) -> bool {
+        let mut rest = text.text;
         loop {
             let (piece, after) = rest.split_at(rest.floor_char_boundary(PIECE_BYTES));
             self.bytes += piece.len() + text.label.len() + FIELDS_BYTES;
-            self.waiting.push(Text {
-                text: piece.to_owned(),
-                label: text.label.clone(),
-                ..*text
-            });
+            let body = std::mem::take(&mut self.body);
+            match postcard::to_extend(
+                &Text {
+                    text: piece,
+                    ..*text
+                },
+                body,
+            ) {
+                Ok(body) => self.body = body,
+                Err(error) => {
+                    self.ended = Some(Ended::Failed(Fault::Unusable(error.to_string())));
+                    return false;
+                }
+            }
+            self.words.push_str(piece);
+            self.words.push('\n');
             if self.bytes >= CHUNK_BYTES {
                 self.flush();
             }
@@ -498,32 +572,33 @@ impl Chunks<'_> {
     }
 
     fn flush(&mut self) {
-        let waiting = std::mem::take(&mut self.waiting);
+        if !self.body.is_empty() && self.ended.is_none() {
+            match self.write() {
+                Err(error) => self.ended = Some(Ended::Failed(error)),
+                Ok(false) => self.ended = Some(Ended::NoRoom),
+                Ok(true) => {}
+            }
+            self.count += 1;
+        }
+        self.body.clear();
+        self.words.clear();
         self.bytes = 0;
-        if waiting.is_empty() || self.ended.is_some() {
-            return;
-        }
-        match self.write(&waiting) {
-            Err(error) => self.ended = Some(Ended::Failed(error)),
-            Ok(false) => self.ended = Some(Ended::NoRoom),
-            Ok(true) => {}
-        }
-        self.count += 1;
     }
 
     /// Writes a chunk. Returns whether there is room for another one.
-    fn write(&self, texts: &[Text]) -> Result<bool> {
+    fn write(&self) -> Result<bool> {
         let id = self.first + self.count;
-        let body = pack(texts)?;
-        let words: Vec<&str> = texts.iter().map(|text| &*text.text).collect();
         let mut insert = self
             .change
             .prepare("INSERT INTO grams (rowid, text) VALUES (?, ?)")?;
-        insert.execute(params![id, words.join("\n")])?;
+        insert.execute(params![id, self.words])?;
         let mut insert = self
             .change
             .prepare("INSERT INTO chunks (id, body) VALUES (?, ?)")?;
-        insert.execute(params![id, body])?;
+        insert.execute(params![
+            id,
+            lz4_flex::block::compress_prepend_size(&self.body)
+        ])?;
         // Finding out the size takes about as long as writing a chunk.
         let is_due = self.count % CHECK_EVERY == CHECK_EVERY - 1;
         Ok(self.count + 1 < MAX_CHUNKS && !(is_due && size(self.change)? > self.max_bytes))
@@ -641,21 +716,32 @@ fn trigrams(text: &str) -> Vec<String> {
     terms
 }
 
-fn pack(texts: &[Text]) -> Result<Vec<u8>> {
-    let bytes = postcard::to_allocvec(texts).map_err(|error| Fault::Unusable(error.to_string()))?;
-    Ok(lz4_flex::block::compress_prepend_size(&bytes))
-}
-
-fn unpack(body: &[u8]) -> Result<Vec<Text>> {
-    fn damaged(why: impl std::fmt::Display) -> Fault {
-        Fault::Unusable(format!("a chunk of the search index is damaged: {why}"))
-    }
+/// Unpacks a chunk into `texts`.
+fn unpack(body: &[u8], texts: &mut Vec<u8>) -> Result<()> {
     let (size, packed) = lz4_flex::block::uncompressed_size(body).map_err(damaged)?;
     if size > MAX_UNPACKED_BYTES {
         return Err(damaged(format_args!("it would unpack to {size} bytes")));
     }
-    let bytes = lz4_flex::block::decompress(packed, size).map_err(damaged)?;
-    postcard::from_bytes(&bytes).map_err(damaged)
+    texts.resize(size, 0);
+    let size = lz4_flex::block::decompress_into(packed, texts).map_err(damaged)?;
+    texts.truncate(size);
+    Ok(())
+}
+
+/// Calls `each` with the texts of an unpacked chunk until it returns false. Returns whether it had all of them.
+fn all(mut texts: &[u8], each: &mut dyn FnMut(Text<'_>) -> bool) -> Result<bool> {
+    while !texts.is_empty() {
+        let (text, rest) = postcard::take_from_bytes(texts).map_err(damaged)?;
+        texts = rest;
+        if !each(text) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+fn damaged(why: impl std::fmt::Display) -> Fault {
+    Fault::Unusable(format!("a chunk of the search index is damaged: {why}"))
 }
 
 #[cfg(test)]

@@ -7,13 +7,31 @@ fn open(dir: &Path) -> TextIndex {
     TextIndex::open(dir, "runs", BUILD, ROOM).unwrap()
 }
 
-fn text(number: u64, text: &str) -> Text {
+fn text(number: u64, text: &str) -> Text<'_> {
     Text {
         number,
         step: usize::try_from(number).ok(),
         offset: number * 10,
-        label: "reply".to_owned(),
-        text: text.to_owned(),
+        label: "reply",
+        text,
+    }
+}
+
+/// A text that was read, and its other fields.
+#[derive(Debug, PartialEq)]
+struct Read {
+    number: u64,
+    text: String,
+    others: (Option<usize>, u64, String),
+}
+
+impl From<Text<'_>> for Read {
+    fn from(text: Text<'_>) -> Self {
+        Self {
+            number: text.number,
+            text: text.text.to_owned(),
+            others: (text.step, text.offset, text.label.to_owned()),
+        }
     }
 }
 
@@ -25,11 +43,11 @@ fn put(index: &TextIndex, owner: &str, version: u64, texts: &[&str]) -> bool {
 }
 
 /// Returns the texts of `owner` that the index names for `wanted`.
-fn named(index: &TextIndex, owner: &str, wanted: &str) -> Vec<Text> {
+fn named(index: &TextIndex, owner: &str, wanted: &str) -> Vec<Read> {
     let candidates = index.candidates(wanted).unwrap();
     let mut found = Vec::new();
-    let mut each = |text: Text| {
-        found.push(text);
+    let mut each = |text: Text<'_>| {
+        found.push(Read::from(text));
         true
     };
     let read = index.texts(owner.as_bytes(), candidates.as_ref(), &mut each);
@@ -38,7 +56,7 @@ fn named(index: &TextIndex, owner: &str, wanted: &str) -> Vec<Text> {
 }
 
 /// Returns those that contain it.
-fn found(index: &TextIndex, owner: &str, wanted: &str) -> Vec<Text> {
+fn found(index: &TextIndex, owner: &str, wanted: &str) -> Vec<Read> {
     let mut texts = named(index, owner, wanted);
     let wanted = wanted.to_ascii_lowercase();
     texts.retain(|text| text.text.to_ascii_lowercase().contains(&wanted));
@@ -71,7 +89,7 @@ fn a_text_is_found_in_any_case_and_at_any_place() {
     }
     assert_eq!(
         found(&index, "a", "denied"),
-        [text(0, words[0])],
+        [text(0, words[0]).into()],
         "all fields are kept"
     );
     // Without candidates, no chunk is read.
@@ -110,7 +128,7 @@ fn texts_are_those_of_the_newest_version() {
     assert_eq!(found(&index, "a", "words").len(), 1);
     // A search that began before the change sees all of the new texts.
     let mut seen = 0;
-    let mut each = |_: Text| {
+    let mut each = |_: Text<'_>| {
         seen += 1;
         true
     };
@@ -127,6 +145,41 @@ fn texts_are_those_of_the_newest_version() {
     assert!(!index.has(b"b", 1) && found(&index, "b", "others").is_empty());
     index.compact().unwrap();
     assert_eq!(found(&index, "a", "words").len(), 1);
+}
+
+#[test]
+fn it_is_known_without_reading_whether_an_owner_may_have_a_text() {
+    let dir = tempfile::tempdir().unwrap();
+    let index = open(dir.path());
+    for owner in ["a", "b", "c", "d"] {
+        assert!(put(&index, owner, 1, &[&format!("words of {owner}")]));
+    }
+    let holds = |version, owner: &str, candidates: &Option<Candidates>| {
+        index.holds(owner.as_bytes(), version, candidates.as_ref())
+    };
+    let all = |version, candidates: &Option<Candidates>| {
+        ["a", "b", "c", "d", "e"].map(|owner| holds(version, owner, candidates))
+    };
+    let one = index.candidates("words of b").unwrap();
+    assert_eq!(
+        all(1, &one),
+        [
+            Holds::None,
+            Holds::Some,
+            Holds::None,
+            Holds::None,
+            Holds::Nothing
+        ]
+    );
+    assert_eq!(all(2, &one), [Holds::Nothing; 5]);
+    // A text that is too short may be anywhere.
+    let short = index.candidates("xy").unwrap();
+    assert_eq!(all(1, &short)[..4], [Holds::Some; 4]);
+    // The search doesn't know what was added after it began.
+    assert!(put(&index, "a", 2, &["other words"]) && put(&index, "e", 1, &["more"]));
+    assert_eq!(holds(2, "a", &one), Holds::Some);
+    assert_eq!(holds(1, "e", &one), Holds::Some);
+    assert_eq!(holds(1, "d", &one), Holds::None);
 }
 
 #[test]

@@ -363,6 +363,69 @@ fn what_was_said_and_done_is_found_with_and_without_an_index() {
 }
 
 #[test]
+fn all_matches_are_counted_although_only_the_first_are_kept() {
+    let dir = tempfile::tempdir().unwrap();
+    let (root, cache) = (dir.path().join("runs"), dir.path().join("cache"));
+    many_long(&root, 150, 12);
+    for run in ["q060_handoff", "q060_html_injection"] {
+        copy(&corpus().join("q060").join(run), &root.join(run));
+    }
+    let indexed = Board::serve_with_cache(&root, &cache);
+    let files = Board::serve(&root);
+    files.until_read();
+    for text in ["result", "RESULT%2011", "result%20no", "calc.py"] {
+        let path = format!("/api/search?scope=said&limit=1000&q={text}");
+        let (whole, index) = (files.answered(&path), from_index(&indexed, text));
+        for same in ["hits", "found", "runs", "runs_done", "runs_with_hits"] {
+            assert_eq!(whole[same], index[same], "{same} of {text}");
+        }
+        assert_eq!(index["hits_left_out"], whole["hits_left_out"], "{text}");
+    }
+    let last = from_index(&indexed, "result");
+    let (found, again) = (last["found"].as_u64().unwrap(), &last["number"]);
+    assert!(found >= 1_800 && last["hits_left_out"] == found - 1_000);
+
+    // A program that doesn't wait gets the same hits, and no more than there are in the end.
+    let path = "/api/search?scope=said&limit=200&wait=hits&q=result";
+    let early = indexed.json(&format!("{path}&again={again}"));
+    let number = |name: &str| early[name].as_u64().unwrap();
+    assert!(number("found") <= found && number("runs_done") <= number("runs"));
+    assert_eq!(
+        early["state"] == "done",
+        number("runs_done") == number("runs")
+    );
+    let (hits, all) = (&early["hits"], last["hits"].as_array().unwrap());
+    let hits = hits.as_array().unwrap();
+    assert!(all[..200].starts_with(hits), "{early}");
+    assert_eq!(number("hits_left_out"), number("found") - hits.len() as u64);
+    let end = indexed.answered(path);
+    assert_eq!(
+        (&end["number"], &end["found"]),
+        (&early["number"], &last["found"])
+    );
+    let wrong = indexed.get("/api/search?q=x&wait=1");
+    assert!(
+        wrong.status == 400 && wrong.text().contains("hits"),
+        "{}",
+        wrong.text()
+    );
+    let page = Html::parse_document(indexed.get("/search?q=result").text());
+    let answer = format!(
+        "{} matches in ",
+        last["found"].as_u64().map(grouped).unwrap()
+    );
+    assert!(
+        texts(&page, "#found [role=status]")[0].starts_with(&answer),
+        "{answer}"
+    );
+}
+
+/// Separates thousands.
+fn grouped(number: u64) -> String {
+    format!("{},{:03}", number / 1_000, number % 1_000)
+}
+
+#[test]
 fn a_run_that_changed_is_found_at_once() {
     let dir = tempfile::tempdir().unwrap();
     let (root, cache) = (dir.path().join("runs"), dir.path().join("cache"));

@@ -982,7 +982,7 @@ impl Scanner {
             }
         };
         let (mut is_read, mut left) = (false, Vec::new());
-        in_order(runs.len(), self.threads, read, |at, checked| {
+        in_order(0..runs.len(), self.threads, read, |&at, checked| {
             let Some(run) = runs.get(at) else {
                 return false;
             };

@@ -25,6 +25,8 @@ use crate::page::shell::now;
 
 /// How long a response waits for its job to end, so that short jobs need no second request.
 const WAIT: Duration = Duration::from_millis(100);
+/// How long it does if there are enough partial results for a page.
+const WAIT_WITH_ENOUGH: Duration = Duration::from_millis(5);
 /// How long it then waits for a first partial result.
 const WAIT_MORE: Duration = Duration::from_millis(150);
 /// How long a response to a program waits for its job to end, so that programs rarely have to poll.
@@ -147,9 +149,15 @@ impl Turn<'_> {
             .then_some(State::Abandoned)
     }
 
-    /// Marks the job as having partial results.
+    /// Marks the job as having partial results, or more of them.
     pub(crate) fn mark_partial(&self) {
-        self.life.pass(State::Running, State::Partial);
+        self.life.state.send_if_modified(|state| {
+            if *state == State::Running {
+                *state = State::Partial;
+            }
+            // Those who wait find out whether they have enough.
+            *state == State::Partial
+        });
     }
 
     /// Sleeps briefly once the time slice is used up. Returns whether it slept, which is when tasks
@@ -178,7 +186,7 @@ impl<T: Task> Jobs<T> {
     }
 
     /// Returns the job for `question`. Creates it with the task from `make` if there isn't one, then
-    /// waits briefly for results.
+    /// waits briefly for results: for fewer if the partial ones are enough.
     ///
     /// The parameter `again` is the number of a job to replace, and `cancel` the number of a job to
     /// end.
@@ -190,6 +198,7 @@ impl<T: Task> Jobs<T> {
         params: &Params,
         question: Question,
         make: impl FnOnce() -> Result<T, E> + Send + 'static,
+        is_enough: impl Fn(&T) -> bool,
     ) -> Result<Arc<Job<T>>, E> {
         let number = |name: &str| {
             Ok::<_, WebError>(
@@ -210,7 +219,12 @@ impl<T: Task> Jobs<T> {
         if cancel == Some(job.number) {
             job.cancel();
         }
-        job.wait(WAIT, |state| !state.is_open()).await;
+        job.wait(WAIT_WITH_ENOUGH, |state| !state.is_open()).await;
+        let is_enough = |state| state == State::Partial && is_enough(&job.task);
+        job.wait(WAIT - WAIT_WITH_ENOUGH, |state| {
+            !state.is_open() || is_enough(state)
+        })
+        .await;
         job.wait(WAIT_MORE, |state| {
             !state.is_open() || state == State::Partial
         })
@@ -228,7 +242,7 @@ impl<T: Task> Jobs<T> {
         question: Question,
         make: impl FnOnce() -> Result<T, E> + Send + 'static,
     ) -> Result<Arc<Job<T>>, E> {
-        let job = self.ask(params, question, make).await?;
+        let job = self.ask(params, question, make, |_| false).await?;
         job.wait(WAIT_FOR_PROGRAM, |state| !state.is_open()).await;
         Ok(job)
     }

@@ -23,12 +23,15 @@ impl Over {
         // Read the revision first, so that changes made while the runs are selected count as
         // changes.
         let revision = *library.revision().borrow();
-        let mut runs = library.runs();
-        runs.retain(|run| query.matches(&*run.summary()));
-        let matching = runs.len();
-        runs.retain(|run| run.summary().counts());
+        let (mut runs, mut duplicates) = (library.runs(), 0);
+        runs.retain(|run| {
+            let summary = run.summary();
+            let (is_match, counts) = (query.matches(&*summary), summary.counts());
+            duplicates += usize::from(is_match && !counts);
+            is_match && counts
+        });
         Self {
-            duplicates: matching - runs.len(),
+            duplicates,
             runs,
             query,
             revision,
@@ -37,6 +40,9 @@ impl Over {
 
     /// Counts the runs that changed, appeared or disappeared since.
     pub(crate) fn changed(&self, library: &Library) -> usize {
+        if *library.revision().borrow() == self.revision {
+            return 0;
+        }
         let gone = self.runs.iter().filter(|run| run.is_gone()).count();
         let is_news = |run: &&Arc<Run>| run.revision_now() > self.revision;
         let changed = self
@@ -45,10 +51,12 @@ impl Over {
             .filter(|run| !run.is_gone())
             .filter(is_news)
             .count();
-        let came = library.counted();
-        let came = came
-            .iter()
-            .filter(|run| run.born() > self.revision && self.query.matches(&*run.summary()));
-        gone + changed + came.count()
+        let came = library.runs();
+        let is_counted = |run: &&Arc<Run>| {
+            let summary = run.summary();
+            summary.counts() && self.query.matches(&*summary)
+        };
+        let came = came.iter().filter(|run| run.born() > self.revision);
+        gone + changed + came.filter(is_counted).count()
     }
 }

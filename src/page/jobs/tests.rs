@@ -146,6 +146,52 @@ fn a_job_ends_when_it_is_cancelled_or_nobody_looks() {
     assert_eq!(job.state(), State::Abandoned, "the server stops");
 }
 
+/// The clock only advances when everything waits for it.
+#[tokio::test(start_paused = true)]
+async fn a_person_waits_for_a_full_page_and_a_program_for_the_end() {
+    let jobs = jobs(PATIENCE);
+    held(&jobs);
+    let job = begin(&jobs, "a", i64::MIN).unwrap();
+    assert!(job.life.pass(State::Waiting, State::Running));
+    let stopping = watch::channel(false).1;
+    let turn = Turn {
+        life: &job.life,
+        patience: PATIENCE,
+        stopping: &stopping,
+        slice: Instant::now(),
+    };
+    let waited = async |is_program: bool, enough: usize| {
+        let (began, params) = (tokio::time::Instant::now(), Params::default());
+        let make = || Ok::<_, WebError>(Count::default());
+        let is_enough = |count: &Count| count.0.load(Ordering::Relaxed) >= enough;
+        let asked = if is_program {
+            jobs.ask_for_program(&params, question("a"), make).await
+        } else {
+            jobs.ask(&params, question("a"), make, is_enough).await
+        };
+        assert!(asked.is_ok_and(|asked| Arc::ptr_eq(&asked, &job)));
+        began.elapsed().as_millis()
+    };
+    let (all, most) = (WAIT.as_millis(), (WAIT + WAIT_MORE).as_millis());
+    assert_eq!(waited(false, 0).await, most);
+    turn.mark_partial();
+    assert_eq!(waited(false, 1).await, all);
+    job.task.0.store(1, Ordering::Relaxed);
+    assert_eq!(waited(false, 1).await, WAIT_WITH_ENOUGH.as_millis());
+    assert_eq!(waited(false, 2).await, all);
+    assert_eq!(waited(true, 0).await, all + WAIT_FOR_PROGRAM.as_millis());
+    // More results end the waiting.
+    let more = async {
+        tokio::time::sleep(WAIT / 2).await;
+        job.task.0.store(2, Ordering::Relaxed);
+        turn.mark_partial();
+    };
+    let (waited_for_more, ()) = tokio::join!(waited(false, 2), more);
+    assert_eq!(waited_for_more, (WAIT / 2).as_millis());
+    job.life.end(State::Done);
+    assert_eq!(waited(true, 9).await, 0);
+}
+
 #[tokio::test]
 async fn a_fault_ends_its_own_job_and_not_the_thread() {
     let jobs = jobs(PATIENCE);

@@ -102,6 +102,26 @@ enum Asker {
     Program,
 }
 
+/// The values of the parameter `wait`.
+const ALL: &str = "all";
+const HITS: &str = "hits";
+
+/// Returns whether a program wants the first hits early, like a person, and the counts later.
+///
+/// # Errors
+/// Fails if the parameter `wait` has an unknown value.
+fn is_in_a_hurry(params: &Params) -> Result<bool, WebError> {
+    match params.text("wait") {
+        "" | ALL => Ok(false),
+        HITS => Ok(true),
+        other => Err(
+            WebError::bad_request("Invalid wait", "A search waits for all or hits.")
+                .named(other)
+                .hint("Use hits to get the first hits early, and the counts with a later request."),
+        ),
+    }
+}
+
 /// Returns the request, and its search if the text is valid.
 async fn ask(
     state: &AppState,
@@ -123,7 +143,11 @@ async fn ask(
         limit: params.number("limit")?.unwrap_or(SHOWN).clamp(1, MAX_HITS),
         ignored: query.ignored.clone(),
         fault: needle.as_ref().err().filter(|_| !text.is_empty()).cloned(),
-        known: state.library.counted().len(),
+        known: if needle.is_err() {
+            state.library.counted().len()
+        } else {
+            0
+        },
         zone: state.zone.clone(),
         text,
     };
@@ -141,9 +165,12 @@ async fn ask(
         Ok::<_, WebError>(Search::new(needle, scope, over, texts, threads))
     };
     let searches = &state.searches;
-    let job = match asker {
-        Asker::Person => searches.ask(params, question, make).await?,
-        Asker::Program => searches.ask_for_program(params, question, make).await?,
+    let limit = context.limit;
+    let job = if asker == Asker::Person || is_in_a_hurry(params)? {
+        let is_enough = move |search: &Search| search.has(limit);
+        searches.ask(params, question, make, is_enough).await?
+    } else {
+        searches.ask_for_program(params, question, make).await?
     };
     Ok((context, Some(job)))
 }
@@ -194,7 +221,7 @@ struct Context {
     limit: usize,
     /// Why the search didn't start, if the text isn't valid.
     fault: Option<String>,
-    /// The number of runs on the board.
+    /// The number of runs on the board, unless they are searched.
     known: usize,
     zone: TimeZone,
 }

@@ -26,7 +26,7 @@ pub(crate) fn texts(
     run: &Run,
     summary: &Summary,
     index: &Arc<Index>,
-    each: &mut dyn FnMut(Text) -> bool,
+    each: &mut dyn FnMut(Text<'_>) -> bool,
 ) -> bool {
     let lines = Read { run, index };
     let view = RunView {
@@ -106,7 +106,7 @@ struct Said<'a> {
     place: (Option<usize>, u64),
     number: u64,
     goes_on: bool,
-    each: &'a mut dyn FnMut(Text) -> bool,
+    each: &'a mut dyn FnMut(Text<'_>) -> bool,
 }
 
 impl Said<'_> {
@@ -120,8 +120,8 @@ impl Said<'_> {
             number: self.number,
             step,
             offset,
-            label: label.to_owned(),
-            text: text.to_owned(),
+            label,
+            text,
         });
     }
 

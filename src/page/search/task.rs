@@ -1,8 +1,8 @@
 //! Searches all runs on several threads, newest first, and makes hits available at once.
 
 use std::num::NonZero;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
 
 use crate::analysis::search::{InLine, LeftOut, LineMatch, LinePlace, MAX_HITS, Needle, Tally};
@@ -12,10 +12,18 @@ use crate::model::{Index, TraceFile};
 use crate::page::jobs::over::Over;
 use crate::page::jobs::{State, Task, Turn};
 use crate::page::search::{keeper, said};
-use crate::text_index::{Candidates, Text, TextIndex};
+use crate::text_index::{Candidates, Holds, Text, TextIndex};
 
 /// Limits the skipped files that are named. The rest are only counted.
 const MAX_LEFT_OUT: usize = 50;
+/// How many runs in the index a thread searches before it reports. It starts with a few, so that the first
+/// hits arrive early.
+const FEW_RUNS: usize = 2;
+const MANY_RUNS: usize = 32;
+/// A thread checks whether it should rest, or end, after this many bytes of text.
+const LOOKED_BYTES: usize = 64 << 10;
+/// A short text counts as this many more.
+const TEXT_BYTES: usize = 64;
 
 /// Where a search looks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -41,17 +49,24 @@ pub(crate) struct Search {
     /// The size of the files, once it's known.
     bytes: AtomicU64,
     bytes_done: AtomicU64,
+    /// Whether no more hits are kept, so that further ones are only counted.
+    is_full: AtomicBool,
 }
 
-/// What a thread reports about the run that it searches.
+/// What a thread reports about a run.
 enum News {
     Found(LineMatch),
+    /// More texts contain the text. They are only counted.
+    Counted(usize),
     LeftOut(TraceFile, String),
     /// All of the run was searched, and whether that was in the index of texts.
     Done {
         from_index: bool,
     },
 }
+
+/// News about runs, which are named by their positions.
+type Report = Vec<(usize, News)>;
 
 impl Search {
     /// Creates a search of `over`, newest runs first.
@@ -78,6 +93,7 @@ impl Search {
             tally: Mutex::new(tally),
             bytes: AtomicU64::new(0),
             bytes_done: AtomicU64::new(0),
+            is_full: AtomicBool::new(false),
         }
     }
 
@@ -89,6 +105,11 @@ impl Search {
             bytes_done: self.bytes_done.load(Ordering::Relaxed),
             ..tally
         }
+    }
+
+    /// Returns whether this many hits are kept.
+    pub(super) fn has(&self, hits: usize) -> bool {
+        self.lock().kept >= hits
     }
 
     fn lock(&self) -> MutexGuard<'_, Tally> {
@@ -108,49 +129,38 @@ impl Search {
         self.bytes.store(bytes, Ordering::Relaxed);
     }
 
-    /// Returns what the index says about the text. `None` if there's no index, or it can't be used.
-    fn ask_index(&self) -> Option<Asked<'_>> {
-        let texts = self.texts.as_deref()?;
-        match texts.candidates(self.needle.text()) {
-            Ok(candidates) => Some(Asked { texts, candidates }),
-            Err(error) => {
-                tracing::warn!("can't search the index, so files are read: {error}");
-                None
-            }
-        }
-    }
-
-    /// Searches a run, and reports to `results`. Returns how, or `None` if the search ended before.
-    fn look(
-        &self,
-        run: &Run,
-        asked: Option<&Asked<'_>>,
-        turn: &mut Turn<'_>,
-        results: &Results<News>,
-    ) -> Option<News> {
-        let mut heard = Heard {
-            search: self,
-            turn,
-            results,
-        };
+    /// Searches a run, and reports what was found. Returns false if the search ended before.
+    fn look(&self, run: &Run, asked: Option<&Asked<'_>>, heard: &mut Heard<'_, '_>) -> bool {
         if let Some(asked) = asked
             && let Some((found, is_complete)) = self.look_in_index(run, asked, heard.turn)
         {
-            let goes_on = found.into_iter().all(|found| heard.found(found));
-            return (goes_on && is_complete).then_some(News::Done { from_index: true });
+            heard.add(found);
+            if is_complete {
+                heard.note(News::Done { from_index: true });
+            }
+            return is_complete;
         }
+        let goes_on = self.look_in_run(run, heard) && heard.send();
+        if goes_on {
+            heard.note(News::Done { from_index: false });
+        }
+        goes_on
+    }
+
+    /// Searches the files of a run. Returns false if the search ended before.
+    fn look_in_run(&self, run: &Run, heard: &mut Heard<'_, '_>) -> bool {
         if run.is_evicted() {
             let why =
                 "its files were evicted from the store's cache (open the run to fetch them again)";
             heard.left_out(TraceFile::Events, why.to_owned());
-            return Some(News::Done { from_index: false });
+            return true;
         }
         // A run that isn't in memory is read only if its own hits need the index.
         let mut index = None;
         let mut index = || Arc::clone(index.get_or_insert_with(|| run.index_once()));
         let goes_on = match self.scope {
-            Scope::Files => search(run.dir(), &self.needle, &mut index, &mut heard),
-            Scope::Said => self.look_in_files(run, &mut index, &mut heard),
+            Scope::Files => search(run.dir(), &self.needle, &mut index, heard),
+            Scope::Said => self.look_in_files(run, &mut index, heard),
         };
         if run.is_evicted() {
             heard.left_out(
@@ -158,7 +168,7 @@ impl Search {
                 "its files were evicted from the store's cache during the search".to_owned(),
             );
         }
-        goes_on.then_some(News::Done { from_index: false })
+        goes_on
     }
 
     /// Searches the texts of a run in the index. Returns what was found, and whether the search didn't
@@ -168,21 +178,26 @@ impl Search {
         run: &Run,
         asked: &Asked<'_>,
         turn: &mut Turn<'_>,
-    ) -> Option<(Vec<LineMatch>, bool)> {
-        let (owner, version) = (keeper::owner(run), run.version()?);
-        if !asked.texts.has(owner, version) {
+    ) -> Option<(FoundTexts, bool)> {
+        let is_there = asked.holds(run) != Holds::Nothing;
+        if !is_there {
             return None;
         }
-        let (mut found, mut is_complete) = (FoundTexts::default(), true);
-        let mut each = |text: Text| {
+        let mut found = FoundTexts::new(self.is_full.load(Ordering::Relaxed));
+        let (mut looked, mut is_complete) = (0, true);
+        let mut each = |text: Text<'_>| {
             found.look(&self.needle, &text);
-            turn.rest();
-            is_complete = turn.ended().is_none();
+            // Asking for the time takes about as long as looking into a short text.
+            looked += text.text.len() + TEXT_BYTES;
+            if looked > LOOKED_BYTES {
+                looked = 0;
+                turn.rest();
+                is_complete = turn.ended().is_none();
+            }
             is_complete
         };
-        let read = asked
-            .texts
-            .texts(owner, asked.candidates.as_ref(), &mut each);
+        let owner = keeper::owner(run);
+        let read = asked.texts.texts(owner, asked.candidates(), &mut each);
         if let Err(error) = read {
             tracing::warn!(
                 "{}: its files are searched instead of the index: {error}",
@@ -190,7 +205,7 @@ impl Search {
             );
             return None;
         }
-        Some((found.lines, is_complete))
+        Some((found, is_complete))
     }
 
     /// Searches messages and tool calls in the files themselves. Returns false if the search ended
@@ -211,46 +226,127 @@ impl Search {
         if !anywhere.is_found {
             return goes_on;
         }
-        let mut found = FoundTexts::default();
+        let mut found = FoundTexts::new(false);
         let is_complete = said::texts(run, &summary, &index(), &mut |text| {
             found.look(&self.needle, &text);
             heard.turn.rest();
             heard.turn.ended().is_none()
         });
-        found.lines.into_iter().all(|line| heard.found(line)) && is_complete
+        heard.add(found);
+        is_complete
     }
 }
 
-/// What the index says about a text.
+/// A question to the index.
 struct Asked<'a> {
     texts: &'a TextIndex,
-    /// `None` if the text is too short for the index, so that all texts are searched.
-    candidates: Option<Candidates>,
+    /// The answer. `None` if any text may contain the one searched for, because it's too short for the index.
+    answer: OnceLock<Option<Candidates>>,
+}
+
+impl Asked<'_> {
+    fn ask(&self, needle: &Needle) {
+        let candidates = self
+            .texts
+            .candidates(needle.text())
+            .unwrap_or_else(|error| {
+                tracing::warn!("all texts are searched, because the index can't be asked: {error}");
+                None
+            });
+        let _ = self.answer.set(candidates);
+    }
+
+    /// Returns the chunks that may contain the text. Without an answer, all of them may.
+    fn candidates(&self) -> Option<&Candidates> {
+        self.answer.get()?.as_ref()
+    }
+
+    fn holds(&self, run: &Run) -> Holds {
+        run.version().map_or(Holds::Nothing, |version| {
+            self.texts
+                .holds(keeper::owner(run), version, self.candidates())
+        })
+    }
+}
+
+/// Divides runs between threads: several in the index together, and each other run alone. It skips the runs
+/// that don't contain the text according to the index.
+struct Parts<'a> {
+    runs: &'a [Arc<Run>],
+    asked: Option<&'a Asked<'a>>,
+    /// The position of the next run.
+    at: usize,
+    /// How many runs the next part has.
+    most: usize,
+    skipped: &'a AtomicUsize,
+}
+
+impl Iterator for Parts<'_> {
+    /// The positions of runs.
+    type Item = Arc<[usize]>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let mut part = Vec::new();
+        while let Some(run) = self.runs.get(self.at) {
+            let holds = self.asked.map_or(Holds::Nothing, |asked| asked.holds(run));
+            let is_alone = holds == Holds::Nothing;
+            if is_alone && !part.is_empty() {
+                break;
+            }
+            self.at += 1;
+            if holds == Holds::None {
+                self.skipped.fetch_add(1, Ordering::Relaxed);
+                continue;
+            }
+            part.push(self.at - 1);
+            if is_alone || part.len() >= self.most {
+                break;
+            }
+        }
+        if self.asked.is_some_and(|asked| asked.answer.get().is_some()) {
+            self.most = (self.most * 2).min(MANY_RUNS);
+        }
+        (!part.is_empty()).then(|| part.into())
+    }
 }
 
 /// The hits in the texts of a run.
-#[derive(Default)]
 struct FoundTexts {
     lines: Vec<LineMatch>,
+    /// How many more there are.
+    more: usize,
+    /// How many lines are kept.
+    max: usize,
     /// The last text with a hit. Further pieces of it aren't counted again.
     last: Option<u64>,
 }
 
 impl FoundTexts {
-    fn look(&mut self, needle: &Needle, text: &Text) {
+    /// If `is_counted`, the texts with a hit are only counted.
+    fn new(is_counted: bool) -> Self {
+        Self {
+            lines: Vec::new(),
+            more: 0,
+            max: if is_counted { 0 } else { MAX_HITS },
+            last: None,
+        }
+    }
+
+    fn look(&mut self, needle: &Needle, text: &Text<'_>) {
         if self.last == Some(text.number) {
             return;
         }
-        let Some(hit) = needle.look_in(&text.text, &text.label) else {
+        if self.lines.len() >= self.max {
+            if needle.first_in(text.text).is_some() {
+                self.last = Some(text.number);
+                self.more += 1;
+            }
+            return;
+        }
+        let Some(hit) = needle.look_in(text.text, text.label) else {
             return;
         };
         self.last = Some(text.number);
-        if self.lines.len() >= MAX_HITS
-            && let Some(last) = self.lines.last_mut()
-        {
-            last.line.found += 1;
-            return;
-        }
         self.lines.push(LineMatch {
             file: TraceFile::Steps,
             place: LinePlace {
@@ -295,43 +391,84 @@ impl Task for Search {
         let (began, runs) = (Instant::now(), &self.over.runs);
         // A new turn for each run would never rest while runs are small.
         let turns = Mutex::new(vec![turn.clone(); self.threads.get()]);
-        let asked = self.ask_index();
+        let asked = self.texts.as_deref().map(|texts| Asked {
+            texts,
+            answer: OnceLock::new(),
+        });
+        let asked = asked.as_ref();
+        let skipped = AtomicUsize::new(0);
+        let count_skipped = |tally: &mut Tally| {
+            let skipped = skipped.swap(0, Ordering::Relaxed);
+            tally.runs_done += skipped;
+            tally.runs_from_index += skipped;
+        };
+        let parts = Parts {
+            runs,
+            asked,
+            at: 0,
+            most: FEW_RUNS,
+            skipped: &skipped,
+        };
         let turns = || turns.lock().unwrap_or_else(PoisonError::into_inner);
-        let work = |at: usize, results: &Results<News>| {
-            let own = turns().pop();
-            let (Some(mut turn), Some(run)) = (own, runs.get(at)) else {
+        let work = |part: Arc<[usize]>, results: &Results<Report>| {
+            let Some(mut turn) = turns().pop() else {
                 return;
             };
-            if let Some(done) = self.look(run, asked.as_ref(), &mut turn, results) {
-                results.send(done);
+            let mut heard = Heard {
+                search: self,
+                turn: &mut turn,
+                results,
+                at: 0,
+                report: Vec::new(),
+            };
+            for &at in &*part {
+                heard.at = at;
+                let run = runs.get(at);
+                if !run.is_some_and(|run| self.look(run, asked, &mut heard)) {
+                    break;
+                }
             }
+            heard.send();
             turns().push(turn);
         };
-        let (mut is_done, mut found_in_run) = (false, 0);
-        let take = |at: usize, news: Option<News>| {
+        let (mut done, mut found_in_run) = (0, 0);
+        let take = |part: &Arc<[usize]>, report: Option<Report>| {
             let mut tally = self.lock();
             tally.took = began.elapsed();
-            let key = runs.get(at).map_or("", |run| run.key().as_str());
-            match news {
-                Some(News::Found(found)) => {
-                    found_in_run += found.line.found;
-                    tally.keep(MAX_HITS, key, found);
-                    turn.mark_partial();
+            count_skipped(&mut tally);
+            let Some(report) = report else {
+                let is_done = done == part.len();
+                done = 0;
+                return is_done && turn.ended().is_none();
+            };
+            for (at, news) in report {
+                let key = runs.get(at).map_or("", |run| run.key().as_str());
+                match news {
+                    News::Found(found) => {
+                        found_in_run += found.line.found;
+                        tally.keep(MAX_HITS, key, found);
+                    }
+                    News::Counted(more) => {
+                        found_in_run += more;
+                        tally.found += more;
+                    }
+                    News::LeftOut(file, why) => {
+                        let key = key.to_owned();
+                        tally.leave_out(MAX_LEFT_OUT, LeftOut { key, file, why });
+                    }
+                    News::Done { from_index } => {
+                        tally.runs_done += 1;
+                        tally.runs_from_index += usize::from(from_index);
+                        tally.runs_with += usize::from(found_in_run > 0);
+                        (done, found_in_run) = (done + 1, 0);
+                    }
                 }
-                Some(News::LeftOut(file, why)) => {
-                    let key = key.to_owned();
-                    tally.leave_out(MAX_LEFT_OUT, LeftOut { key, file, why });
-                }
-                Some(News::Done { from_index }) => {
-                    is_done = true;
-                    tally.runs_from_index += usize::from(from_index);
-                }
-                None if !is_done => return false,
-                None => {
-                    tally.runs_done += 1;
-                    tally.runs_with += usize::from(found_in_run > 0);
-                    (is_done, found_in_run) = (false, 0);
-                }
+            }
+            self.is_full
+                .store(tally.kept >= MAX_HITS, Ordering::Relaxed);
+            if tally.found > 0 {
+                drop(tally);
+                turn.mark_partial();
             }
             turn.ended().is_none()
         };
@@ -342,9 +479,19 @@ impl Task for Search {
             if self.texts.is_none() {
                 scope.spawn(|| self.measure(&mut measuring, &has_ended));
             }
-            in_order(runs.len(), self.threads, work, take);
+            // The newest runs are searched meanwhile. They may have enough hits for a page, and with many
+            // hits the index takes longer to answer.
+            if let Some(asked) = asked {
+                scope.spawn(|| asked.ask(&self.needle));
+            }
+            in_order(parts, self.threads, work, take);
             has_ended.store(true, Ordering::Relaxed);
         });
+        {
+            let mut tally = self.lock();
+            count_skipped(&mut tally);
+            tally.took = began.elapsed();
+        }
         if self.lock().runs_done == runs.len() {
             // Files may have grown since their sizes were summed up.
             let bytes = self.bytes_done.load(Ordering::Relaxed);
@@ -355,11 +502,37 @@ impl Task for Search {
     }
 }
 
-/// Reports the matches in one run.
+/// Reports the matches in runs.
 struct Heard<'a, 't> {
     search: &'a Search,
     turn: &'a mut Turn<'t>,
-    results: &'a Results<News>,
+    results: &'a Results<Report>,
+    /// The position of the run.
+    at: usize,
+    /// What wasn't sent yet.
+    report: Report,
+}
+
+impl Heard<'_, '_> {
+    fn note(&mut self, news: News) {
+        self.report.push((self.at, news));
+    }
+
+    fn add(&mut self, found: FoundTexts) {
+        let FoundTexts { lines, more, .. } = found;
+        lines
+            .into_iter()
+            .for_each(|line| self.note(News::Found(line)));
+        if more > 0 {
+            self.note(News::Counted(more));
+        }
+    }
+
+    /// Sends the report. Returns false if no more is wanted.
+    fn send(&mut self) -> bool {
+        let report = std::mem::take(&mut self.report);
+        report.is_empty() || self.results.send(report)
+    }
 }
 
 impl HitSink for Heard<'_, '_> {
@@ -372,10 +545,12 @@ impl HitSink for Heard<'_, '_> {
     fn found(&mut self, found: LineMatch) -> bool {
         // Parsing the lines of a block takes time, so rest here too.
         self.turn.rest();
-        self.results.send(News::Found(found)) && self.turn.ended().is_none()
+        self.note(News::Found(found));
+        self.send() && self.turn.ended().is_none()
     }
 
     fn left_out(&mut self, file: TraceFile, why: String) {
-        self.results.send(News::LeftOut(file, why));
+        self.note(News::LeftOut(file, why));
+        self.send();
     }
 }

@@ -169,7 +169,7 @@ async fn ask(
             .map(|prepared| SweepTask::new(prepared, over))
             .map_err(|wrong| Refused::Rule(wrong.into()))
     };
-    state.sweeps.ask(params, question, make).await
+    state.sweeps.ask(params, question, make, |_| false).await
 }
 
 /// Renders the current state of the question on a blocking thread.
