@@ -88,7 +88,7 @@
 //! - `judge_and_retry`: a model that scores another model
 //! - `custom_rule`: a custom stop rule and a custom critic
 //! - `environment`: an environment with observations and rewards
-//! - `guard_and_go_on`: a guard, a hook and a resumed run
+//! - `guard_and_continue`: a guard, a hook and a resumed run
 //!
 //! `cargo run --example NAME` writes its run to `./runs`.
 //!

@@ -9,8 +9,8 @@ mod custom_rule;
 mod environment;
 #[path = "../../examples/first_agent.rs"]
 mod first_agent;
-#[path = "../../examples/guard_and_go_on.rs"]
-mod guard_and_go_on;
+#[path = "../../examples/guard_and_continue.rs"]
+mod guard_and_continue;
 #[path = "../../examples/judge_and_retry.rs"]
 mod judge_and_retry;
 
@@ -150,7 +150,7 @@ async fn the_environment_ends_the_episode() {
 #[tokio::test]
 async fn what_a_guard_refuses_is_not_bought_and_the_run_goes_on_in_its_own_trace() {
     let runs = tempfile::tempdir().unwrap();
-    let (result, notes) = guard_and_go_on::run(runs.path()).await.unwrap();
+    let (result, notes) = guard_and_continue::run(runs.path()).await.unwrap();
     assert_eq!(
         result.require_answer().unwrap(),
         "bought bread, cheese, olives"
@@ -167,13 +167,14 @@ async fn what_a_guard_refuses_is_not_bought_and_the_run_goes_on_in_its_own_trace
         (3, vec!["ended: budget_steps", "ended: final"]),
         "a refused call isn't executed: {notes:?}"
     );
-    let why = why(runs.path(), "guard_and_go_on");
+    let why = why(runs.path(), "guard_and_continue");
     assert_eq!(
         (&why["stop_reason"], &why["step"]),
         (&"final".into(), &4.into()),
         "{why}"
     );
-    let lines = std::fs::read_to_string(runs.path().join("guard_and_go_on/steps.jsonl")).unwrap();
+    let lines =
+        std::fs::read_to_string(runs.path().join("guard_and_continue/steps.jsonl")).unwrap();
     assert!(
         lines
             .lines()

@@ -278,9 +278,17 @@ pub struct CopyDifferences {
 impl CopyDifferences {
     /// Returns all differences as sentences without a full stop.
     pub fn words(&self) -> impl Iterator<Item = String> {
-        let end = self.is_other_end.then_some(&self.verdict);
+        let key = &self.key;
+        // How long a file hasn't grown isn't in the file.
+        let end = self
+            .is_other_end
+            .then(|| match (self.certainty, self.outcome) {
+                (Certainty::Recorded, _) => format!("{key} records: {}", self.verdict),
+                (_, Outcome::Running | Outcome::Unknown) => format!("{key} records no end"),
+                _ => format!("{key} suggests: {}", self.verdict),
+            });
+        let differs = self.differs.iter();
         end.into_iter()
-            .chain(&self.differs)
-            .map(|words| format!("{} records: {words}", self.key))
+            .chain(differs.map(move |words| format!("{key} records: {words}")))
     }
 }

@@ -174,7 +174,7 @@ impl Rule {
                     Operator::AtMost => "≤",
                     other => other.as_str(),
                 };
-                format!("{name} {sign} {}", number(*value))
+                format!("{name} {sign} {}", number(*value).replace('-', "\u{2212}"))
             }
         }
     }

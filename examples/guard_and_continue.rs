@@ -1,7 +1,7 @@
 //! A guard, a hook and a run in two parts: a shopper that isn't allowed to buy everything, is
 //! observed by a hook, and resumes with `go_on` in the same trace after reaching its step limit.
 //!
-//! Run `cargo run --example guard_and_go_on`, then `board serve runs`. The refused call is shown in
+//! Run `cargo run --example guard_and_continue`, then `board serve runs`. The refused call is shown in
 //! its step with the guard's reason, and the run page shows where the run was resumed.
 
 use std::error::Error;
@@ -107,7 +107,7 @@ fn shopper(notes: &Arc<Mutex<Vec<String>>>) -> Builder<Shopper> {
 /// hook's notes.
 pub async fn run(runs: &Path) -> Result<(RunResult<Basket>, Vec<String>), Box<dyn Error>> {
     let notes = Arc::default();
-    let writer = RunWriter::create(runs, "guard_and_go_on")?;
+    let writer = RunWriter::create(runs, "guard_and_continue")?;
     shopper(&notes)
         .max_steps(2)
         .record(writer)
@@ -116,7 +116,7 @@ pub async fn run(runs: &Path) -> Result<(RunResult<Basket>, Vec<String>), Box<dy
         .await;
     // No `record` here: the resumed run appends to the run's directory. The step limit counts the
     // steps of both parts.
-    let earlier = Earlier::open(&runs.join("guard_and_go_on"))?;
+    let earlier = Earlier::open(&runs.join("guard_and_continue"))?;
     let result = shopper(&notes)
         .max_steps(10)
         .build()?
