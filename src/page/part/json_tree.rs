@@ -13,15 +13,15 @@ use crate::page::part::attachment::{self, Attachment};
 use crate::page::part::fold::{Fold, Folded};
 use crate::page::part::text::Line;
 
-/// Nodes that one tree shows, at most. Each has three elements, and a page with an open record at
-/// most 1,500.
+/// Nodes that one tree shows, at most. Each has up to three elements, and a page with an open record
+/// should have at most 1,500.
 pub(crate) const NODES: usize = 350;
 /// The most characters of a list of numbers.
 const NUMBERS: usize = 4_000;
 /// The same where a page shows many values one below the other.
 const BRIEF_NODES: usize = 40;
 /// Containers up to this length are on one line; bytes of compact text.
-const INLINE: usize = 72;
+const INLINE: usize = 100;
 /// Longer strings get separate lines; bytes.
 const LONG_STRING: usize = 120;
 
@@ -299,7 +299,7 @@ mod tests {
             r#"{"n": 1.10, "big": 12345678901234567890123, "n": 2, "note": "a long enough text to break"}"#,
         );
         assert!(
-            html.contains(">1.10<") && html.contains(">12345678901234567890123<"),
+            html.contains(" 1.10<") && html.contains(" 12345678901234567890123<"),
             "{html}"
         );
         assert_eq!(html.matches(">n<").count(), 2, "{html}");

@@ -106,9 +106,9 @@ fn a_request_that_is_no_reply_is_no_step() {
 fn a_message_that_the_program_wrote_is_no_reply() {
     let path = session(1);
     let (before, text) = (read(&path), std::fs::read_to_string(&path).expect("a file"));
-    let own = r#"{"type":"assistant.message","data":{"messageId":"own","content":"","toolRequests":[{"toolCallId":"own_call","name":"read_bash","arguments":{"shellId":"0","delay":0}}]},"id":"own-1","timestamp":"2026-05-04T09:59:00.000Z"}
-{"type":"tool.execution_start","data":{"toolCallId":"own_call","toolName":"read_bash","arguments":{"shellId":"0","delay":0}},"id":"own-2","timestamp":"2026-05-04T09:59:00.010Z"}
-{"type":"tool.execution_complete","data":{"toolCallId":"own_call","success":true,"result":{"content":"done"}},"id":"own-3","timestamp":"2026-05-04T09:59:00.020Z"}
+    let own = r#"{"type":"assistant.message","data":{"messageId":"own","content":"","toolRequests":[{"toolCallId":"own_call","name":"read_bash","arguments":{"shellId":"0","delay":0}}]},"id":"own-1","timestamp":"NOW"}
+{"type":"tool.execution_start","data":{"toolCallId":"own_call","toolName":"read_bash","arguments":{"shellId":"0","delay":0}},"id":"own-2","timestamp":"NOW"}
+{"type":"tool.execution_complete","data":{"toolCallId":"own_call","success":true,"result":{"content":"done"}},"id":"own-3","timestamp":"NOW"}
 "#;
     let shutdown = text
         .rfind(r#"{"type":"session.shutdown""#)
@@ -116,6 +116,8 @@ fn a_message_that_the_program_wrote_is_no_reply() {
     let temp = tempfile::tempdir().expect("a directory");
     let with = temp.path().join("events.jsonl");
     let (head, tail) = text.split_at(shutdown);
+    let (_, now) = tail.split_once(r#""timestamp":""#).expect("a time");
+    let own = own.replace("NOW", &now[..24]);
     std::fs::write(&with, format!("{head}{own}{tail}")).expect("written");
     let after = read(&with);
     let facts = |run: &Read| {
