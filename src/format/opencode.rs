@@ -274,6 +274,9 @@ struct Session {
     /// The id of the message to which the user went back.
     revert: Option<String>,
     is_reverted: bool,
+    /// When the session began. A fork begins with copies of older messages.
+    created: Option<i64>,
+    has_messages: bool,
 }
 
 impl Session {
@@ -293,6 +296,8 @@ impl Session {
             is_child: false,
             revert: None,
             is_reverted: false,
+            created: None,
+            has_messages: false,
         }
     }
 }
@@ -354,6 +359,7 @@ impl Session {
         }
         let model = row.model.map(Model::of).unwrap_or_default();
         self.is_child = row.parent.is_some();
+        self.created = millis(row.created);
         self.revert = row
             .revert
             .and_then(|revert| filled(member(revert, "messageID")));
@@ -378,6 +384,13 @@ impl Session {
         let message = message_in(record);
         let role = text(message.role).unwrap_or_default();
         let mark = EventDraft::new(&role, time_of(&message));
+        let is_copy = mark
+            .ts
+            .zip(self.created)
+            .is_some_and(|(at, began)| at < began);
+        if !std::mem::replace(&mut self.has_messages, true) && is_copy {
+            draft.goes_back();
+        }
         let id = text(message.id);
         if id.is_some() && id == self.revert {
             self.is_reverted = true;

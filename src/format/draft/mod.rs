@@ -268,6 +268,16 @@ impl<'a> Draft<'a> {
         self.newest()
     }
 
+    /// Records that the following records are copies of older ones. The events before them, which are
+    /// about the run as a whole, have no time then, so that the run's times don't go backwards.
+    pub fn goes_back(&mut self) {
+        self.open.latest = None;
+        self.delta
+            .events
+            .iter_mut()
+            .for_each(|(event, _)| event.ts = None);
+    }
+
     /// Returns whether the records are values of one document rather than appended lines.
     pub fn is_document(&self) -> bool {
         !self.open.grows

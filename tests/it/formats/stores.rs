@@ -9,14 +9,14 @@ use std::sync::Arc;
 use rusqlite::Connection;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
-use trace_board::analysis::copies::relate;
+use trace_board::analysis::copies::{marks, relate};
 use trace_board::model::TraceFile;
 use trace_board::trace::{RootScanner, read_index};
 
 use crate::soak::times;
 
 use super::truth::{FIELDS, compare};
-use super::{read, sample};
+use super::{Read, read, sample};
 
 /// Copies the files of a sample into a directory.
 fn copied(name: &str) -> tempfile::TempDir {
@@ -185,6 +185,121 @@ fn the_message_of_kilo_has_the_cost_of_its_sub_agent_too() {
     assert!(manifest.conflicts.is_empty(), "{:?}", manifest.conflicts);
     let command = "kilo --session ses_kilo0001";
     assert_eq!(manifest.resume().as_deref(), Some(command));
+}
+
+/// Creates a database of OpenCode's tables with these messages: session, id, and time of creation,
+/// data without that time, parts.
+fn opencode(
+    name: &str,
+    sessions: &str,
+    messages: &[(&str, &str, i64, Value, &[Value])],
+) -> tempfile::TempDir {
+    let temp = tempfile::tempdir().expect("a directory");
+    let db = Connection::open(temp.path().join(name)).expect("created");
+    db.execute_batch(
+        "CREATE TABLE session(id TEXT, parent_id TEXT, directory TEXT, title TEXT, time_created);
+        CREATE TABLE message(id TEXT, session_id TEXT, time_created, time_updated, data TEXT);
+        CREATE TABLE part(id TEXT, message_id TEXT, session_id TEXT, time_created, time_updated, data TEXT);",
+    )
+    .expect("created");
+    let sql = format!("INSERT INTO session VALUES {sessions}");
+    db.execute_batch(&sql).expect("written");
+    for (session, id, time, data, parts) in messages {
+        let mut data = data.clone();
+        data["time"]["created"] = json!(time);
+        if data["role"] == "assistant" {
+            data["time"]["completed"] = json!(time + 500);
+        }
+        let row = (id, session, time, data.to_string());
+        db.execute("INSERT INTO message VALUES(?1, ?2, ?3, ?3, ?4)", row)
+            .expect("written");
+        for (n, part) in parts.iter().enumerate() {
+            let row = (format!("{id}_{n}"), id, session, time, part.to_string());
+            db.execute("INSERT INTO part VALUES(?1, ?2, ?3, ?4, ?4, ?5)", row)
+                .expect("written");
+        }
+    }
+    temp
+}
+
+fn asked(words: &str) -> (Value, Vec<Value>) {
+    let part = json!({"type": "text", "text": words});
+    (json!({"role": "user"}), vec![part])
+}
+
+/// Returns a reply of 1,240 tokens with these parts.
+fn replied(finish: &str, parts: Vec<Value>) -> (Value, Vec<Value>) {
+    let tokens = json!({"total": 1240, "input": 1000, "output": 40, "reasoning": 0,
+        "cache": {"read": 200, "write": 0}});
+    let data = json!({"role": "assistant", "agent": "build", "finish": finish, "tokens": tokens,
+        "path": {"cwd": "/p"}});
+    (data, parts)
+}
+
+fn said(words: &str) -> Value {
+    json!({"type": "text", "text": words})
+}
+
+fn called(tool: &str, id: &str, state: &Value) -> Value {
+    json!({"type": "tool", "tool": tool, "callID": id, "state": state})
+}
+
+#[test]
+fn a_fork_counts_its_own_messages() {
+    for name in ["opencode.db", "kilo.db"] {
+        // Forks are made at once and much later.
+        for later in [8_000, 80_000_000] {
+            let began = 1_777_885_200_000_i64;
+            let listed = json!({"status": "completed", "input": {"command": "ls"}, "output": "a",
+                "metadata": {"exit": 0}});
+            let old = [
+                asked("Look."),
+                replied("tool-calls", vec![called("bash", "call_1", &listed)]),
+                replied("stop", vec![said("A.")]),
+            ];
+            let new = [asked("Go on."), replied("stop", vec![said("B.")])];
+            let mut rows = Vec::new();
+            for (n, (data, parts)) in old.iter().enumerate() {
+                let at = began + 1_000 * i64::try_from(n).expect("few");
+                let ids = [["a0", "a1", "a2"][n], ["b0", "b1", "b2"][n]];
+                rows.push(("ses_a", ids[0], at, data.clone(), &**parts));
+                rows.push(("ses_b", ids[1], at, data.clone(), &**parts));
+            }
+            let forked = began + later;
+            for (n, (data, parts)) in new.iter().enumerate() {
+                let at = forked + 1_000 * i64::try_from(n + 1).expect("few");
+                rows.push(("ses_b", ["b3", "b4"][n], at, data.clone(), &**parts));
+            }
+            let sessions = format!(
+                "('ses_a', NULL, '/p', 'x', {began}), ('ses_b', NULL, '/p', 'x (fork #1)', {forked})"
+            );
+            let temp = opencode(name, &sessions, &rows);
+            let store = temp.path().join(name);
+            let runs = ["ses_a", "ses_b"].map(|id| read(&store.join(id)));
+            let rows: Vec<_> = runs.iter().map(|run| Arc::new(run.row.clone())).collect();
+            let relations = relate(&rows, &mut |at| marks(&runs[at].index));
+            let copied = relations
+                .iter()
+                .map(|relation| relation.copied.as_ref().map(|(_, steps)| *steps));
+            assert_eq!(
+                copied.collect::<Vec<_>>(),
+                [None, Some(2)],
+                "{name} {later}"
+            );
+            let [_, fork] = &runs;
+            assert_eq!(fork.row.issues, (0, 0), "{name} {later}");
+            let own = fork
+                .row
+                .clone()
+                .related(relations[1].clone(), || &fork.index);
+            assert_eq!(
+                (own.steps, own.tokens, own.turns, own.duration_ms),
+                (1, Some(1_240), Some(1), Some(1_500.0)),
+                "{name} {later}"
+            );
+            assert_eq!(own.copied_steps(), 2);
+        }
+    }
 }
 
 #[test]
