@@ -244,6 +244,22 @@ fn called(tool: &str, id: &str, state: &Value) -> Value {
     json!({"type": "tool", "tool": tool, "callID": id, "state": state})
 }
 
+/// Reads the only session of a database with these replies to one prompt.
+fn talk(name: &str, replies: Vec<(Value, Vec<Value>)>) -> (tempfile::TempDir, Read) {
+    let talk: Vec<_> = [asked("Go.")].into_iter().chain(replies).collect();
+    let ids: Vec<String> = (0..talk.len()).map(|n| format!("msg_{n}")).collect();
+    let rows = talk.iter().zip(&ids).enumerate();
+    let rows: Vec<_> = rows
+        .map(|(n, ((data, parts), id))| {
+            let at = 1_777_885_200_000 + 1_000 * i64::try_from(n).expect("few");
+            ("s", &**id, at, data.clone(), &**parts)
+        })
+        .collect();
+    let temp = opencode(name, "('s', NULL, '/p', 'x', 1777885200000)", &rows);
+    let run = read(&temp.path().join(name).join("s"));
+    (temp, run)
+}
+
 #[test]
 fn a_fork_counts_its_own_messages() {
     for name in ["opencode.db", "kilo.db"] {
@@ -300,6 +316,117 @@ fn a_fork_counts_its_own_messages() {
             assert_eq!(own.copied_steps(), 2);
         }
     }
+}
+
+#[test]
+fn a_call_that_no_tool_takes_has_failed() {
+    let state = |tool: &str, error: &str| {
+        json!({"status": "completed", "input": {"tool": tool, "error": error},
+            "output": format!("The arguments provided to the tool are invalid: {error}"), "metadata": {}})
+    };
+    let unknown = "Model tried to call unavailable tool 'make_coffee'. Available tools: bash.";
+    let broken = "Invalid input for tool bash: JSON parsing failed: Text: {\"command\": \"ls\", x.\nError message: bad";
+    let parts = vec![
+        called("invalid", "c1", &state("make_coffee", unknown)),
+        called("invalid", "c2", &state("bash", broken)),
+    ];
+    let replies = vec![
+        replied("tool-calls", parts),
+        replied("stop", vec![said("No.")]),
+    ];
+    let (_temp, run) = talk("opencode.db", replies);
+    assert_eq!(
+        (run.row.tool_calls, run.row.tool_errors),
+        (Some(2), Some(2))
+    );
+    let step = run.step(0);
+    assert_eq!(
+        (&step["actions"][0]["name"], &step["actions"][1]["name"]),
+        (&json!("make_coffee"), &json!("bash")),
+        "{step}"
+    );
+    assert_eq!(step["action_results"][0]["error"], unknown);
+    let args = step["actions"][1]["args"].to_string();
+    assert!(args.contains(r#"{\"command\": \"ls\", x"#), "{args}");
+    assert!(!args.contains("Error message"), "{args}");
+}
+
+#[test]
+fn a_command_that_took_too_long_has_failed() {
+    let note = "tool terminated command after exceeding timeout 2000 ms. Retry.";
+    let state = |output: &str| {
+        json!({"status": "completed", "input": {"command": "x"}, "output": output,
+            "metadata": {"output": "begun", "exit": null}})
+    };
+    for (output, failed) in [
+        (
+            format!("begun\n<shell_metadata>\nshell {note}\n</shell_metadata>"),
+            1,
+        ),
+        (
+            format!("begun\n<bash_metadata>\nbash {note}\n</bash_metadata>"),
+            1,
+        ),
+        // Another program prints these words.
+        (format!("shell {note}"), 0),
+    ] {
+        let call = called("bash", "c", &state(&output));
+        let replies = vec![
+            replied("tool-calls", vec![call]),
+            replied("stop", vec![said("Yes.")]),
+        ];
+        let (_temp, run) = talk("kilo.db", replies);
+        assert_eq!(run.row.tool_errors, Some(failed), "{output}");
+        let code = run.step(0)["action_results"][0]["returncode"].clone();
+        assert_eq!(code, Value::Null, "{output}");
+    }
+}
+
+#[test]
+fn a_refused_call_has_failed_and_did_not_run() {
+    let words = "The user rejected permission to use this specific tool call.";
+    let state = json!({"status": "error", "input": {"command": "ls"}, "error": words});
+    let call = called("bash", "c", &state);
+    let row = talk("opencode.db", vec![replied("tool-calls", vec![call])])
+        .1
+        .row;
+    assert_eq!(
+        (
+            &*row.verdict.sentence,
+            row.verdict.certainty.as_str(),
+            row.tool_errors
+        ),
+        (
+            "Stopped in step 0 because a call of bash wasn't permitted; no records follow",
+            "inferred",
+            Some(1)
+        )
+    );
+    assert_eq!(row.verdict.outcome.as_str(), "cancelled");
+}
+
+#[test]
+fn a_written_file_is_a_change_without_a_diff_too() {
+    let wrote = |tool: &str, status: &str, path: &str| {
+        let state = json!({"status": status, "input": {"filePath": path, "content": "x\n"},
+            "output": "Wrote file successfully.", "error": "no",
+            "metadata": {"filepath": path, "exists": false}});
+        called(tool, path, &state)
+    };
+    let parts = vec![
+        wrote("write", "completed", "/p/n.txt"),
+        wrote("write", "error", "/p/failed.txt"),
+        wrote("read", "completed", "/p/read.txt"),
+    ];
+    let replies = vec![
+        replied("tool-calls", parts),
+        replied("stop", vec![said("B.")]),
+    ];
+    let (_temp, run) = talk("opencode.db", replies);
+    assert_eq!(run.row.changed, ["files.n.txt"]);
+    assert_eq!(run.row.files_changed, Some(1));
+    let manifest = run.index.manifest().get().expect("a manifest");
+    assert_eq!(manifest.final_result.as_deref(), Some("B."));
 }
 
 #[test]
