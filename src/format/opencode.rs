@@ -13,7 +13,7 @@ use super::part::{self, text};
 use super::recent::RecentSet;
 use super::rows::{LARGE_MESSAGE, LARGE_ROW, MORE_ROWS, STORE};
 use super::value::{
-    above_zero, below, count, cut, filled, int, is_true, member, millis, number, short,
+    above_zero, aside, below, count, cut, filled, int, is_true, member, millis, number, short,
     unpacked,
 };
 use super::watch::{begun, has_begun};
@@ -282,6 +282,8 @@ struct Session {
     /// When the session began. A fork begins with copies of older messages.
     created: Option<i64>,
     has_messages: bool,
+    /// The tokens of its own summaries, which aren't steps.
+    aside: u64,
 }
 
 impl Session {
@@ -303,6 +305,7 @@ impl Session {
             is_reverted: false,
             created: None,
             has_messages: false,
+            aside: 0,
         }
     }
 }
@@ -331,9 +334,14 @@ impl Reader for Session {
         let missing =
             || Ended::new("", "Its messages are missing", outcome, certainty).note(MISSING);
         let end = end.or_else(|| self.is_missing.then(missing));
+        let is_answer = |end: &Ended| end.outcome == Outcome::Completed;
+        let answered = self.last.filter(|_| end.as_ref().is_some_and(is_answer));
+        let answer = answered.and_then(|n| draft.said(n));
         let at = draft.latest();
         let run = draft.run();
         run.awaits_user = is_known && !self.is_child;
+        run.final_result = answer;
+        run.notes = aside("summaries", self.aside).into_iter().collect();
         run.updated_at = match end {
             Some(_) => at,
             None => self.active,
@@ -434,6 +442,8 @@ impl Session {
                 draft.event(mark.stage(USER_SHELL));
             }
             "assistant" if is_true(message.summary) => {
+                let spent = part.tokens.and_then(Tokens::sum).filter(|_| !is_copy);
+                self.aside = self.aside.saturating_add(spent.unwrap_or_default());
                 let mark = mark.stage("summary").failed(message.error.is_some());
                 draft.event(mark);
                 self.is_begun = message.error.is_none() && finish_of(&message).is_none();
@@ -578,7 +588,15 @@ fn ended(message: &Message<'_>, part: &Part, n: usize) -> Option<Ended> {
                 )),
             }
         }
-        _ => None,
+        // The program asks again.
+        "unknown" => None,
+        _ if !part.calls.is_empty() => None,
+        _ => Some(Ended::new(
+            &finish,
+            "Turn ended",
+            Outcome::Unknown,
+            Certainty::Inferred,
+        )),
     }
 }
 

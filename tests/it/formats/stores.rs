@@ -406,6 +406,27 @@ fn a_refused_call_has_failed_and_did_not_run() {
 }
 
 #[test]
+fn a_complete_reply_for_an_unknown_reason_ends_its_turn() {
+    let reply = |finish: &str| vec![replied(finish, vec![said("It breaks")])];
+    let verdict = talk("kilo.db", reply("other")).1.row.verdict;
+    assert_eq!(
+        (
+            &*verdict.sentence,
+            verdict.outcome.as_str(),
+            verdict.certainty.as_str()
+        ),
+        (
+            "Turn ended after step 0 (inferred from \"other\")",
+            "unknown",
+            "inferred"
+        )
+    );
+    // The program asks again after this one.
+    let verdict = talk("opencode.db", reply("unknown")).1.row.verdict;
+    assert_eq!(&*verdict.sentence, "No end recorded after step 0");
+}
+
+#[test]
 fn a_written_file_is_a_change_without_a_diff_too() {
     let wrote = |tool: &str, status: &str, path: &str| {
         let state = json!({"status": status, "input": {"filePath": path, "content": "x\n"},
@@ -427,6 +448,24 @@ fn a_written_file_is_a_change_without_a_diff_too() {
     assert_eq!(run.row.files_changed, Some(1));
     let manifest = run.index.manifest().get().expect("a manifest");
     assert_eq!(manifest.final_result.as_deref(), Some("B."));
+}
+
+#[test]
+fn the_tokens_of_a_summary_are_named() {
+    let (mut summary, parts) = replied("stop", vec![said("SUMMARY")]);
+    summary["summary"] = json!(true);
+    let replies = vec![
+        replied("tool-calls", vec![]),
+        (summary, parts),
+        replied("stop", vec![said("Done.")]),
+    ];
+    let (_temp, run) = talk("opencode.db", replies);
+    assert_eq!((run.row.steps, run.row.tokens), (2, Some(2_480)));
+    let manifest = run.index.manifest().get().expect("a manifest");
+    assert_eq!(
+        manifest.notes,
+        ["1240 more tokens went to summaries outside the steps.".into()]
+    );
 }
 
 #[test]
