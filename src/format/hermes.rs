@@ -218,6 +218,8 @@ struct Session {
     at_limit: Option<(usize, usize)>,
     /// Whether the newest rows were replaced by a summary.
     is_compacted: bool,
+    /// The number of replies whose tokens are in the sums of the session.
+    counted: Option<u64>,
 }
 
 impl Reader for Session {
@@ -239,7 +241,11 @@ impl Reader for Session {
         // The summary after the limit isn't an iteration.
         let used = self.at_limit.map_or(self.talk.steps(), |(_, steps)| steps);
         let used = Some(used as f64);
+        let replies = self.talk.steps() as u64;
         let run = draft.run();
+        // The sums lack replies that were cut short.
+        let counted = self.counted.filter(|_| run.tokens.is_some());
+        run.replies_untold = counted.map_or(0, |counted| replies.saturating_sub(counted));
         run.limits = limit("max_iterations", self.max_iterations, "iterations", used)
             .into_iter()
             .collect();
@@ -267,7 +273,8 @@ impl Session {
             .map(|end| end.at_event(at));
         let or_zero = |value| count(value).unwrap_or_default();
         // Without a complete reply, the sums are zero.
-        let is_counted = count(row.calls).is_some_and(|calls| calls > 0);
+        self.counted = count(row.calls);
+        let is_counted = self.counted.is_some_and(|calls| calls > 0);
         let input = count(row.input).map(|input| {
             input
                 .saturating_add(or_zero(row.read))

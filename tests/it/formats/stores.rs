@@ -468,6 +468,72 @@ fn the_tokens_of_a_summary_are_named() {
     );
 }
 
+/// Reads a session of Hermes with this number of counted requests and these messages: role, content,
+/// calls, finish reason.
+fn hermes(calls: i64, messages: &[(&str, &str, Value, &str)]) -> (tempfile::TempDir, Read) {
+    let temp = tempfile::tempdir().expect("a directory");
+    let db = Connection::open(temp.path().join("state.db")).expect("created");
+    db.execute_batch(
+        "CREATE TABLE sessions(id TEXT, started_at, api_call_count, input_tokens, output_tokens,
+            cache_read_tokens, cache_write_tokens);
+        CREATE TABLE messages(id INTEGER PRIMARY KEY, session_id, role, content, tool_calls,
+            tool_call_id, timestamp, finish_reason);",
+    )
+    .expect("created");
+    let row = "INSERT INTO sessions VALUES('a', 1777885200.0, ?1, 1000, 40, 200, 0)";
+    db.execute(row, [calls]).expect("written");
+    for (n, (role, content, calls, finish)) in messages.iter().enumerate() {
+        let call = format!("c{}", n.saturating_sub(1));
+        let time = 1_777_885_201.0 + n as f64;
+        let calls = (!calls.is_null()).then(|| calls.to_string());
+        let n = i64::try_from(n).expect("few");
+        let row = (n, role, content, calls, call, time, finish);
+        db.execute(
+            "INSERT INTO messages VALUES(?1, 'a', ?2, ?3, ?4, ?5, ?6, ?7)",
+            row,
+        )
+        .expect("written");
+    }
+    drop(db);
+    let run = read(&temp.path().join("state.db/a"));
+    (temp, run)
+}
+
+fn hermes_call(n: usize, name: &str) -> Value {
+    json!([{"id": format!("c{n}"), "type": "function", "function": {"name": name, "arguments": "{}"}}])
+}
+
+#[test]
+fn the_tokens_of_hermes_are_a_lower_bound_if_it_counted_fewer_replies() {
+    let none = Value::Null;
+    let messages = [
+        ("user", "List everything.", none.clone(), ""),
+        ("assistant", "", hermes_call(1, "terminal"), "tool_calls"),
+        (
+            "tool",
+            r#"{"output": "a", "exit_code": 0, "error": null}"#,
+            none.clone(),
+            "",
+        ),
+        ("assistant", "Item one, it", none.clone(), "length"),
+        (
+            "user",
+            "[System: Your previous response was truncated.]",
+            none.clone(),
+            "",
+        ),
+        ("assistant", "Item one, it", none, "length"),
+    ];
+    let row = hermes(1, &messages).1.row;
+    assert_eq!((row.tokens, row.tokens_unknown), (Some(1_240), 2));
+    let words = row.tokens_words().expect("tokens");
+    assert_eq!(words, "at least 1,240; 2 steps do not record tokens");
+    assert_eq!(
+        hermes(3, &messages).1.row.tokens_words().as_deref(),
+        Some("1,240")
+    );
+}
+
 #[test]
 fn a_session_of_hermes_records_its_tokens_as_a_whole() {
     let run = read(&sample("tools/hermes/state.db/20260504_090000_aaaaaa"));
