@@ -535,6 +535,31 @@ fn the_tokens_of_hermes_are_a_lower_bound_if_it_counted_fewer_replies() {
 }
 
 #[test]
+fn results_of_hermes_name_changed_files_and_missing_tools() {
+    let none = Value::Null;
+    let wrote =
+        r#"{"bytes_written": 4, "resolved_path": "/p/new.txt", "files_modified": ["/p/new.txt"]}"#;
+    let missing = "Tool 'make_coffee' does not exist. Available tools: terminal";
+    let messages = [
+        ("user", "Go.", none.clone(), ""),
+        ("assistant", "", hermes_call(1, "write_file"), "tool_calls"),
+        ("tool", wrote, none.clone(), ""),
+        ("assistant", "", hermes_call(3, "make_coffee"), "tool_calls"),
+        ("tool", missing, none.clone(), ""),
+        ("assistant", "Both.", none, "stop"),
+    ];
+    let (_temp, run) = hermes(3, &messages);
+    assert_eq!(run.row.changed, ["files./p/new.txt"]);
+    assert_eq!(
+        (run.row.tool_calls, run.row.tool_errors),
+        (Some(2), Some(1))
+    );
+    assert_eq!(run.step(1)["action_results"][0]["error"], missing);
+    let manifest = run.index.manifest().get().expect("a manifest");
+    assert_eq!(manifest.final_result.as_deref(), Some("Both."));
+}
+
+#[test]
 fn a_session_of_hermes_records_its_tokens_as_a_whole() {
     let run = read(&sample("tools/hermes/state.db/20260504_090000_aaaaaa"));
     let row = &run.row;
