@@ -28,6 +28,7 @@ pub(super) static SESSION: Tool = Tool {
         file: "session file",
         no_end_reason: "Continue doesn't record why a reply ended",
         is_session: true,
+        is_known_by_calls: true,
         assemble: Some(assembled),
         ..Format::UNKNOWN
     },

@@ -623,10 +623,9 @@ fn result_of(data: &Data<'_>, project: Option<&str>, ms: Option<f64>) -> Part {
     let failed = data.success == Some("false") || exit.is_some_and(|exit| exit != 0);
     let code = data.error.and_then(|error| text(member(error, "code")));
     let status = match data.success {
-        // The user or a rule didn't allow the call, or the program was killed during it.
-        _ if matches!(code.as_deref(), Some("rejected" | "denied" | "interrupted")) => {
-            Some("cancelled")
-        }
+        // The user didn't allow the call, or the program was killed during it. One that a rule denies, or that
+        // nobody can allow, has failed.
+        _ if matches!(code.as_deref(), Some("rejected" | "interrupted")) => Some("cancelled"),
         _ if failed => Some("error"),
         Some("true") => Some("success"),
         _ => None,

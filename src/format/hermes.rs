@@ -189,7 +189,10 @@ fields! {
     }
     struct Call { id, function }
     struct Function { name, arguments }
-    struct Given { output, exit = "exit_code", error, success, diff, files = "files_modified" }
+    struct Given {
+        output, exit = "exit_code", error, success, diff, files = "files_modified", written = "bytes_written",
+        path = "resolved_path",
+    }
 }
 
 /// The reasons for an end. Those of sub-agents only say that the program released them.
@@ -201,6 +204,9 @@ const ENDS: &[End] = ends! {
 /// How the messages begin that the program writes as the user.
 const SYSTEM: &str = "[System: ";
 const AT_LIMIT: &str = "You've reached the maximum number of";
+
+/// What the result of a call begins with, and what follows the name, if there is no such tool.
+const NO_TOOL: [&str; 2] = ["Tool '", "' does not exist."];
 
 /// A session while it's being read.
 #[derive(Debug, Default)]
@@ -218,6 +224,8 @@ struct Session {
     at_limit: Option<(usize, usize)>,
     /// Whether the newest rows were replaced by a summary.
     is_compacted: bool,
+    /// The number of replies whose tokens are in the sums of the session.
+    counted: Option<u64>,
 }
 
 impl Reader for Session {
@@ -239,7 +247,18 @@ impl Reader for Session {
         // The summary after the limit isn't an iteration.
         let used = self.at_limit.map_or(self.talk.steps(), |(_, steps)| steps);
         let used = Some(used as f64);
+        let is_answer = |end: &Ended| end.outcome == Outcome::Completed;
+        let answered = self
+            .talk
+            .last()
+            .filter(|_| end.as_ref().is_some_and(is_answer));
+        let answer = answered.and_then(|n| draft.said(n));
+        let replies = self.talk.steps() as u64;
         let run = draft.run();
+        run.final_result = answer;
+        // The sums lack replies that were cut short.
+        let counted = self.counted.filter(|_| run.tokens.is_some());
+        run.replies_untold = counted.map_or(0, |counted| replies.saturating_sub(counted));
         run.limits = limit("max_iterations", self.max_iterations, "iterations", used)
             .into_iter()
             .collect();
@@ -267,7 +286,8 @@ impl Session {
             .map(|end| end.at_event(at));
         let or_zero = |value| count(value).unwrap_or_default();
         // Without a complete reply, the sums are zero.
-        let is_counted = count(row.calls).is_some_and(|calls| calls > 0);
+        self.counted = count(row.calls);
+        let is_counted = self.counted.is_some_and(|calls| calls > 0);
         let input = count(row.input).map(|input| {
             input
                 .saturating_add(or_zero(row.read))
@@ -432,7 +452,8 @@ fn result(message: &Message<'_>, part: &mut Part) {
     let object = object_at_start(&content);
     let given = object.map(Given::of).unwrap_or_default();
     let exit = int(given.exit);
-    let error = filled(given.error);
+    let has_no_tool = object.is_none() && is_unknown_tool(&content);
+    let error = filled(given.error).or_else(|| has_no_tool.then(|| content.clone()));
     let failed =
         exit.is_some_and(|exit| exit != 0) || error.is_some() || given.success == Some("false");
     let output = text(given.output).filter(|_| given.exit.is_some());
@@ -444,17 +465,12 @@ fn result(message: &Message<'_>, part: &mut Part) {
     };
     let words = words.or_else(|| Some(NO_WORDS.to_owned()));
     let status = match object {
-        Some(_) if failed => Some("error"),
+        _ if failed => Some("error"),
         Some(_) => Some("success"),
         None => None,
     };
-    if let Some(diff) = filled(given.diff).filter(|_| !failed) {
-        let mut files = given.files.into_iter().flat_map(walk::items);
-        // A diff of several files doesn't show which lines belong to which file.
-        if let (Some(path), None) = (files.next().and_then(|path| text(Some(path))), files.next()) {
-            part.diffs.push((part.changes.len(), diff));
-            part.changes.push((format!("files.{path}"), None, None));
-        }
+    if !failed {
+        changes(&given, part);
     }
     part.answers.push(Answer {
         call: text(message.call).unwrap_or_default(),
@@ -468,6 +484,29 @@ fn result(message: &Message<'_>, part: &mut Part) {
         exit,
         ms: None,
     });
+}
+
+/// Adds the files that a call changed.
+fn changes(given: &Given<'_>, part: &mut Part) {
+    let files = given.files.into_iter().flat_map(walk::items);
+    let mut files: Vec<String> = files.filter_map(|path| filled(Some(path))).collect();
+    if files.is_empty() && given.written.is_some() {
+        files.extend(filled(given.path));
+    }
+    // A diff of several files doesn't show which lines belong to which file.
+    let diff = filled(given.diff).filter(|_| files.len() == 1);
+    part.diffs
+        .extend(diff.map(|diff| (part.changes.len(), diff)));
+    let keys = files.into_iter().map(|path| format!("files.{path}"));
+    part.changes.extend(keys.map(|key| (key, None, None)));
+}
+
+/// Returns whether a result says that there is no such tool.
+fn is_unknown_tool(content: &str) -> bool {
+    let [before, after] = NO_TOOL;
+    let rest = content.strip_prefix(before);
+    rest.and_then(|rest| rest.split_once(after))
+        .is_some_and(|(name, _)| !name.contains(['\'', '\n']))
 }
 
 /// Returns the JSON object with which a text begins.

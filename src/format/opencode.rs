@@ -13,7 +13,8 @@ use super::part::{self, text};
 use super::recent::RecentSet;
 use super::rows::{LARGE_MESSAGE, LARGE_ROW, MORE_ROWS, STORE};
 use super::value::{
-    above_zero, below, count, cut, filled, int, is_true, member, millis, number, short,
+    above_zero, aside, below, count, cut, filled, int, is_true, member, millis, number, short,
+    unpacked,
 };
 use super::watch::{begun, has_begun};
 use super::{
@@ -21,7 +22,7 @@ use super::{
     Shape, Source, Table, Tokens, Tool, USER_SHELL,
 };
 use crate::model::json::walk;
-use crate::model::step::{DECLINED, NO_WORDS};
+use crate::model::step::NO_WORDS;
 use crate::model::{
     Can, Capabilities, Certainty, Compaction, Ended, EventKind, Format, IssueKind, Outcome,
 };
@@ -219,6 +220,7 @@ fields! {
         cost, reason, time, unreadable, of = "messageID",
     }
     struct State { status, input, output, error, time, metadata }
+    struct Invalid { tool, error }
     struct Details {
         exit, session = "sessionId", diff, filediff, files, todos, path = "filepath",
     }
@@ -247,6 +249,9 @@ const OTHER_SESSION: &str = "the message is of another session, by its own recor
 /// The most issues of one message.
 const MAX_ISSUES: usize = 20;
 
+/// How the error of a call begins that wasn't permitted. Without a user, the program refuses by itself.
+const REFUSED: &str = "The user rejected permission";
+
 /// What the program writes as the prompt of a command that the user ran.
 const RAN: &str = "The following tool was executed by the user";
 
@@ -274,6 +279,11 @@ struct Session {
     /// The id of the message to which the user went back.
     revert: Option<String>,
     is_reverted: bool,
+    /// When the session began. A fork begins with copies of older messages.
+    created: Option<i64>,
+    has_messages: bool,
+    /// The tokens of its own summaries, which aren't steps.
+    aside: u64,
 }
 
 impl Session {
@@ -293,6 +303,9 @@ impl Session {
             is_child: false,
             revert: None,
             is_reverted: false,
+            created: None,
+            has_messages: false,
+            aside: 0,
         }
     }
 }
@@ -321,9 +334,14 @@ impl Reader for Session {
         let missing =
             || Ended::new("", "Its messages are missing", outcome, certainty).note(MISSING);
         let end = end.or_else(|| self.is_missing.then(missing));
+        let is_answer = |end: &Ended| end.outcome == Outcome::Completed;
+        let answered = self.last.filter(|_| end.as_ref().is_some_and(is_answer));
+        let answer = answered.and_then(|n| draft.said(n));
         let at = draft.latest();
         let run = draft.run();
         run.awaits_user = is_known && !self.is_child;
+        run.final_result = answer;
+        run.notes = aside("summaries", self.aside).into_iter().collect();
         run.updated_at = match end {
             Some(_) => at,
             None => self.active,
@@ -354,6 +372,7 @@ impl Session {
         }
         let model = row.model.map(Model::of).unwrap_or_default();
         self.is_child = row.parent.is_some();
+        self.created = millis(row.created);
         self.revert = row
             .revert
             .and_then(|revert| filled(member(revert, "messageID")));
@@ -378,6 +397,13 @@ impl Session {
         let message = message_in(record);
         let role = text(message.role).unwrap_or_default();
         let mark = EventDraft::new(&role, time_of(&message));
+        let is_copy = mark
+            .ts
+            .zip(self.created)
+            .is_some_and(|(at, began)| at < began);
+        if !std::mem::replace(&mut self.has_messages, true) && is_copy {
+            draft.goes_back();
+        }
         let id = text(message.id);
         if id.is_some() && id == self.revert {
             self.is_reverted = true;
@@ -416,6 +442,8 @@ impl Session {
                 draft.event(mark.stage(USER_SHELL));
             }
             "assistant" if is_true(message.summary) => {
+                let spent = part.tokens.and_then(Tokens::sum).filter(|_| !is_copy);
+                self.aside = self.aside.saturating_add(spent.unwrap_or_default());
                 let mark = mark.stage("summary").failed(message.error.is_some());
                 draft.event(mark);
                 self.is_begun = message.error.is_none() && finish_of(&message).is_none();
@@ -539,22 +567,36 @@ fn ended(message: &Message<'_>, part: &Part, n: usize) -> Option<Ended> {
         "stop" => Some(Ended::answered(&finish)),
         "length" => Some(Ended::cut_reply(&finish)),
         "content-filter" => Some(Ended::refused(&finish)),
-        // No further request follows a call that the user refused.
+        // No further request follows a refused call.
         "tool-calls" => {
-            let refused = part
-                .answers
-                .iter()
-                .find(|answer| answer.status == Some("cancelled"))?;
-            let call = part.calls.iter().find(|call| call.id == refused.call)?;
-            Some(Ended::cancelled_call(
-                "cancelled",
-                "by the user",
-                n,
-                &call.name,
-                Certainty::Inferred,
-            ))
+            let is_refused = |answer: &&Answer| {
+                let words = answer.error.as_deref();
+                words.is_some_and(|words| words.starts_with(REFUSED))
+            };
+            let call_of = |answer: &Answer| part.calls.iter().find(|call| call.id == answer.call);
+            let refused = part.answers.iter().find(is_refused).and_then(call_of);
+            let is_stopped = |answer: &&Answer| answer.status == Some("cancelled");
+            let stopped = || part.answers.iter().find(is_stopped).and_then(call_of);
+            match refused {
+                Some(call) => Some(Ended::refused_call(&finish, n, &call.name)),
+                None => Some(Ended::cancelled_call(
+                    "cancelled",
+                    "by the user",
+                    n,
+                    &stopped()?.name,
+                    Certainty::Inferred,
+                )),
+            }
         }
-        _ => None,
+        // The program asks again.
+        "unknown" => None,
+        _ if !part.calls.is_empty() => None,
+        _ => Some(Ended::new(
+            &finish,
+            "Turn ended",
+            Outcome::Unknown,
+            Certainty::Inferred,
+        )),
     }
 }
 
@@ -729,8 +771,12 @@ fn tokens(message: &Message<'_>) -> Option<Tokens> {
 /// Adds a call, and its result if there is one.
 fn call(piece: &Piece<'_>, cwd: Option<&str>, part: &mut Part) {
     let id = text(piece.call).unwrap_or_default();
-    let name = text(piece.tool).unwrap_or_default();
     let state = piece.state.map(State::of).unwrap_or_default();
+    let invalid = invalid(piece, &state);
+    let name = invalid
+        .as_ref()
+        .map_or_else(|| text(piece.tool), |(name, _)| Some(name.clone()))
+        .unwrap_or_default();
     let details = state.metadata.map(Details::of).unwrap_or_default();
     let time = state.time.map(Time::of).unwrap_or_default();
     let ms = number(time.start)
@@ -740,8 +786,13 @@ fn call(piece: &Piece<'_>, cwd: Option<&str>, part: &mut Part) {
     let exit = int(details.exit);
     let output = state.output.unwrap_or("null").to_owned();
     let said = || text(state.output).unwrap_or_default();
-    let answer = match state.status {
-        Some("\"completed\"") => Some(match exit {
+    let answer = match (state.status, &invalid) {
+        (Some("\"completed\""), Some((_, error))) => Some(Answer {
+            status: Some("error"),
+            error: Some(error.clone()),
+            ..Answer::default()
+        }),
+        (Some("\"completed\""), None) => Some(match exit {
             // For the program, a failed command is complete.
             Some(exit) if exit != 0 => Answer {
                 status: Some("error"),
@@ -753,38 +804,42 @@ fn call(piece: &Piece<'_>, cwd: Option<&str>, part: &mut Part) {
                 error: Some(said()),
                 ..Answer::default()
             },
+            None if name == "bash" && is_timed_out(&said()) => Answer {
+                status: Some("error"),
+                error: Some(said()),
+                ..Answer::default()
+            },
             _ => Answer {
                 status: Some("success"),
                 output,
                 ..Answer::default()
             },
         }),
-        Some("\"error\"") => {
+        (Some("\"error\""), _) => {
             let words = filled(state.error);
-            let is_refused = words
-                .as_deref()
-                .is_some_and(|words| words.starts_with("The user rejected"));
             let is_aborted = words.as_deref() == Some("Tool execution aborted");
             Some(Answer {
-                status: Some(if is_refused || is_aborted {
-                    "cancelled"
-                } else {
-                    "error"
-                }),
-                error: words.or_else(|| {
-                    let words = if is_refused { DECLINED } else { NO_WORDS };
-                    Some(words.to_owned())
-                }),
+                status: Some(if is_aborted { "cancelled" } else { "error" }),
+                error: words.or_else(|| Some(NO_WORDS.to_owned())),
                 ..Answer::default()
             })
         }
         _ => None,
     };
-    if answer.is_some() {
-        changes(&details, cwd, part);
+    let call = CallDraft {
+        id,
+        name,
+        args: match &invalid {
+            Some((_, error)) => asked_in(error).map(|args| unpacked(&args)),
+            None => None,
+        }
+        .unwrap_or_else(|| state.input.unwrap_or("{}").to_owned()),
+    };
+    if let Some(answer) = &answer {
+        changes(&details, &call, answer.status == Some("success"), cwd, part);
     }
     part.answers.extend(answer.map(|answer| Answer {
-        call: id.clone(),
+        call: call.id.clone(),
         exit,
         ms,
         output: if answer.output.is_empty() {
@@ -794,15 +849,47 @@ fn call(piece: &Piece<'_>, cwd: Option<&str>, part: &mut Part) {
         },
         ..answer
     }));
-    part.calls.push(CallDraft {
-        id,
-        name,
-        args: state.input.unwrap_or("{}").to_owned(),
-    });
+    part.calls.push(call);
 }
 
+/// Returns the tool that the model asked for, and the error, if there is no such tool or if it can't
+/// take the arguments. The program records that as a completed call of a tool `invalid`.
+fn invalid(piece: &Piece<'_>, state: &State<'_>) -> Option<(String, String)> {
+    let input = state
+        .input
+        .filter(|input| piece.tool == Some("\"invalid\"") && input.starts_with('{'))
+        .map(Invalid::of)?;
+    filled(input.tool).zip(filled(input.error))
+}
+
+/// Returns the arguments that the error of an invalid call quotes. They aren't recorded elsewhere.
+fn asked_in(error: &str) -> Option<String> {
+    let (_, rest) = [" failed: Text: ", " failed: Value: "]
+        .iter()
+        .find_map(|before| error.split_once(before))?;
+    let (args, _) = rest.rsplit_once(".\nError message:")?;
+    Some(args.to_owned())
+}
+
+/// Returns whether the note after the output of a command says that it took too long.
+fn is_timed_out(said: &str) -> bool {
+    let note = |tag: &str| Some(said.rsplit_once(tag)?.1);
+    let note = note("<shell_metadata>").or_else(|| note("<bash_metadata>"));
+    note.is_some_and(|note| note.contains("terminated command after exceeding timeout"))
+}
+
+/// The tools that change the file that their arguments name. Not all versions record a diff.
+const EDITS: [&str; 3] = ["write", "edit", "multiedit"];
+
 /// Adds the files and the plan that a call changed.
-fn changes(details: &Details<'_>, cwd: Option<&str>, part: &mut Part) {
+fn changes(
+    details: &Details<'_>,
+    call: &CallDraft,
+    is_done: bool,
+    cwd: Option<&str>,
+    part: &mut Part,
+) {
+    let known = part.changes.len();
     let mut change = |path: Option<String>, diff: Option<String>| {
         if let (Some(path), Some(diff)) = (path, diff) {
             part.diffs.push((part.changes.len(), diff));
@@ -829,6 +916,13 @@ fn changes(details: &Details<'_>, cwd: Option<&str>, part: &mut Part) {
         );
     } else {
         change(filled(details.path), filled(details.diff));
+    }
+    if part.changes.len() == known && is_done && EDITS.contains(&&*call.name) {
+        let path = filled(details.path).or_else(|| filled(member(&call.args, "filePath")));
+        let content = member(&call.args, "content").filter(|_| call.name == "write");
+        let key = path.map(|path| format!("files.{}", below(&path, cwd)));
+        part.changes
+            .extend(key.map(|key| (key, None, content.map(str::to_owned))));
     }
     if let Some(todos) = details.todos {
         part.changes

@@ -46,6 +46,8 @@ pub struct Format {
     pub has_command_tools: bool,
     /// Whether a run shares records with another one only if it names one, even if both begin alike.
     pub names_copied: bool,
+    /// Whether a provider's ids of its calls identify a step, because its records have no times.
+    pub is_known_by_calls: bool,
     /// Assembles the line of step `n` from its records, or `None` if each step has its own line.
     pub assemble: Option<fn(usize, &[String]) -> String>,
 }
@@ -110,6 +112,7 @@ impl Format {
         has_exchange: false,
         names_copied: false,
         has_command_tools: false,
+        is_known_by_calls: false,
         assemble: None,
     };
 }

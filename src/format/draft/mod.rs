@@ -268,6 +268,16 @@ impl<'a> Draft<'a> {
         self.newest()
     }
 
+    /// Records that the following records are copies of older ones. The events before them, which are
+    /// about the run as a whole, have no time then, so that the run's times don't go backwards.
+    pub fn goes_back(&mut self) {
+        self.open.latest = None;
+        self.delta
+            .events
+            .iter_mut()
+            .for_each(|(event, _)| event.ts = None);
+    }
+
     /// Returns whether the records are values of one document rather than appended lines.
     pub fn is_document(&self) -> bool {
         !self.open.grows
@@ -556,7 +566,8 @@ impl<'a> Draft<'a> {
         else {
             return;
         };
-        step.settle(n, self.names, &mut self.delta.issues);
+        let is_known_by_calls = self.open.manifest.format.is_known_by_calls;
+        step.settle(n, is_known_by_calls, self.names, &mut self.delta.issues);
     }
 
     /// Marks the reply of step `n` as complete, so that only results of its calls can follow.
@@ -817,6 +828,7 @@ impl<'a> Draft<'a> {
             ..
         } = self;
         let known = *known;
+        let is_known_by_calls = open.manifest.format.is_known_by_calls;
         for (n, step) in open.steps.iter_mut().filter(|(_, step)| step.touched) {
             let settled = step.head.as_deref().cloned();
             let settled = settled.map(|head| StepHead {
@@ -826,7 +838,8 @@ impl<'a> Draft<'a> {
             let tokens = settled
                 .as_ref()
                 .map_or_else(|| step.part.all_tokens(), |_| step.tokens);
-            let head = settled.unwrap_or_else(|| step.build(*n, names, &mut delta.issues));
+            let head = settled
+                .unwrap_or_else(|| step.build(*n, is_known_by_calls, names, &mut delta.issues));
             let head = StepHead {
                 is_abandoned: open.left.contains(*n),
                 ..head
@@ -862,7 +875,7 @@ impl<'a> Draft<'a> {
                 let n = *n;
                 open.steps.remove(&n);
             } else if step.head.is_none() {
-                step.settle(*n, names, &mut delta.issues);
+                step.settle(*n, is_known_by_calls, names, &mut delta.issues);
             }
         }
     }
@@ -910,14 +923,26 @@ impl OpenStep {
     }
 
     /// Drops everything but the head.
-    fn settle(&mut self, n: usize, names: &mut Names, issues: &mut Vec<Issue>) {
-        self.head = Some(Box::new(self.build(n, names, issues)));
+    fn settle(
+        &mut self,
+        n: usize,
+        is_known_by_calls: bool,
+        names: &mut Names,
+        issues: &mut Vec<Issue>,
+    ) {
+        self.head = Some(Box::new(self.build(n, is_known_by_calls, names, issues)));
         self.tokens = self.part.all_tokens();
         self.part = Part::default();
     }
 
     /// Builds the head. Reports once what had to be repaired for it.
-    fn build(&mut self, n: usize, names: &mut Names, issues: &mut Vec<Issue>) -> StepHead {
+    fn build(
+        &mut self,
+        n: usize,
+        is_known_by_calls: bool,
+        names: &mut Names,
+        issues: &mut Vec<Issue>,
+    ) -> StepHead {
         let (head, remarks) = self.part.head(n, names);
         let RecordPlace { span, line, .. } = self.first;
         if !remarks.is_empty() && !std::mem::replace(&mut self.odd.repairs, true) {
@@ -929,6 +954,10 @@ impl OpenStep {
                 reason,
             }));
         }
+        let calls = self.part.calls.iter().map(|call| &*call.id);
+        let ids: Vec<&str> = calls
+            .filter(|id| is_known_by_calls && !id.is_empty())
+            .collect();
         // The state after a step isn't the state that the next one finds, because others change the
         // same files.
         StepHead {
@@ -936,6 +965,10 @@ impl OpenStep {
             line,
             parts: self.events.clone().into(),
             unanswered: self.part.first_unanswered(),
+            call_ids: match &*ids {
+                [] => 0,
+                ids => StepHead::print_of(ids.join("\n").as_bytes()),
+            },
             is_nested: self.part.is_nested,
             links: ThinVec::new(),
             ..head

@@ -50,8 +50,10 @@ impl Sums {
         self.tokens().filter(|_| self.tell_all == steps as u64)
     }
 
-    /// Returns the sum of cached tokens, if each step that records tokens records those.
+    /// Returns the sum of cached tokens, if each step that records tokens records those. If the
+    /// provider reported no usage, programs write zeros.
     pub(super) fn cached(&self) -> Option<u64> {
-        Some(self.cached).filter(|_| self.tell > 0 && self.tell == self.tell_cached)
+        let is_reported = self.tokens > 0 || self.cached > 0;
+        Some(self.cached).filter(|_| is_reported && self.tell > 0 && self.tell == self.tell_cached)
     }
 }

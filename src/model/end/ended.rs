@@ -228,6 +228,23 @@ impl Ended {
         }
     }
 
+    /// Creates the end of a run whose last step's call of `tool` wasn't permitted, with nothing after
+    /// it. `word` is the finish reason of the reply.
+    pub fn refused_call(word: &str, step: usize, tool: &str) -> Self {
+        let end = Self::new(
+            word,
+            "Stopped at a refused call",
+            Outcome::Cancelled,
+            Certainty::Inferred,
+        );
+        Self {
+            is_sentence: true,
+            ..end.detail(format!(
+                "Stopped in step {step} because a call of {tool} wasn't permitted; no records follow"
+            ))
+        }
+    }
+
     /// The headline of a run whose last reply was truncated.
     pub const CUT_REPLY: &str = "Reply token limit reached";
 

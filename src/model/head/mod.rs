@@ -87,6 +87,9 @@ pub struct StepHead {
     /// A hash of everything the step asks for: names and arguments of all actions, otherwise the
     /// answer or the agent handed off to. For an unreadable line, a hash of its bytes.
     pub asked_hash: u64,
+    /// A hash of the ids of all calls. 0 if there are none, or if the times of the format identify a
+    /// step.
+    pub call_ids: u64,
     /// A hash of the tool results, independent of how the writer wraps them.
     pub result_hash: u64,
     /// A hash of the calls' outcomes from the list of invocations, as [`invocations_hash`]. 0 if

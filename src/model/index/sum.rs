@@ -70,8 +70,9 @@ impl Index {
     }
 
     /// Returns a hash that step `n` shares only with its copies. In a run that is a single file, it
-    /// covers what the step asks for and when, and is `None` if the time is unknown. In a format
-    /// without times, it covers only what the step asks for. In other runs, it covers the id, the
+    /// covers what the step asks for and when, and is `None` if the time is unknown. In a captured
+    /// stream without times, it covers only what the step asks for. In a session without times, it
+    /// covers the ids of the step's calls, and is `None` if the first step has none. In other runs, it covers the id, the
     /// request, the results and the state changes.
     pub fn identity_of(&self, n: usize) -> Option<u64> {
         let step = self.steps.get(n)?;
@@ -81,6 +82,10 @@ impl Index {
                 .get(usize::try_from(*step.parts.first()?).ok()?)?;
             if self.format().is_untimed_stream() {
                 return Some(hash(&step.asked_hash));
+            }
+            if self.format().is_known_by_calls {
+                let asked = (step.call_ids, step.asked_hash, step.tokens);
+                return Some(hash(&asked)).filter(|_| n > 0 || step.call_ids != 0);
             }
             return Some(hash(&(event.ts?, step.asked_hash)));
         }

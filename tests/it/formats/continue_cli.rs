@@ -1,5 +1,11 @@
 //! Tests sessions of Continue.
 
+use std::fs;
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use trace_board::analysis::copies::{marks, relate};
+
 use super::truth::{FIELDS, compare};
 use super::{damaged, read, sample};
 
@@ -55,6 +61,73 @@ fn why_a_reply_ended_is_unknown() {
         let verdict = read(&session(number)).row.verdict;
         assert_eq!(verdict.outcome.as_str(), "unknown", "{}", verdict.sentence);
     }
+}
+
+fn reply(words: &str, call: Option<&str>) -> Value {
+    let calls = call.map(|id| {
+        json!([{"id": id, "type": "function",
+            "function": {"name": "Bash", "arguments": "{\"command\":\"echo a\"}"}}])
+    });
+    let states =
+        call.map(|id| json!([{"toolCallId": id, "status": "done", "output": [{"content": "a"}]}]));
+    json!({
+        "message": {"role": "assistant", "content": words, "toolCalls": calls,
+            "usage": {"prompt_tokens": 1200, "completion_tokens": 40, "model": "glm-5"}},
+        "contextItems": [], "toolCallStates": states,
+    })
+}
+
+/// Returns how many steps of each session are copied from another one. Each has these replies.
+fn copied(sessions: &[Vec<Value>]) -> Vec<Option<usize>> {
+    let temp = tempfile::tempdir().expect("a directory");
+    let runs: Vec<_> = sessions
+        .iter()
+        .enumerate()
+        .map(|(n, replies)| {
+            let mut history = vec![json!({"message": {"role": "user", "content": "Go."}})];
+            history.extend(replies.iter().cloned());
+            let session = json!({"sessionId": format!("s{n}"), "title": "Untitled Session",
+                "workspaceDirectory": "/p", "history": history});
+            let path = temp.path().join(format!("{n}.json"));
+            fs::write(&path, session.to_string()).expect("written");
+            read(&path)
+        })
+        .collect();
+    let rows: Vec<_> = runs.iter().map(|run| Arc::new(run.row.clone())).collect();
+    let relations = relate(&rows, &mut |at| marks(&runs[at].index));
+    for ((run, relation), replies) in runs.iter().zip(&relations).zip(sessions) {
+        let copied = relation.copied.as_ref().map_or(0, |(_, steps)| *steps);
+        let own = run.row.clone().related(relation.clone(), || &run.index);
+        let tokens = 1_240 * (replies.len() - copied) as u64;
+        assert_eq!((own.tokens, own.copied_steps()), (Some(tokens), copied));
+    }
+    let copied = relations.iter();
+    copied
+        .map(|relation| relation.copied.as_ref().map(|(_, steps)| *steps))
+        .collect()
+}
+
+#[test]
+fn a_fork_counts_its_own_replies() {
+    let old = vec![reply("", Some("call_1")), reply("A.", None)];
+    let fork = |id: &str| {
+        let new = [reply("", Some(id)), reply("B.", None)];
+        old.iter().cloned().chain(new).collect::<Vec<_>>()
+    };
+    assert_eq!(copied(&[old.clone(), fork("call_2")]), [None, Some(2)]);
+    // The same call again is another one.
+    assert_eq!(
+        copied(&[old.clone(), fork("call_2"), fork("call_3")])
+            .iter()
+            .flatten()
+            .collect::<Vec<_>>(),
+        [&2, &2]
+    );
+    // Nothing identifies a reply without calls.
+    let plain = vec![reply("A.", None)];
+    assert_eq!(copied(&[plain.clone(), plain]), [None, None]);
+    let other = vec![reply("", Some("call_9")), reply("A.", None)];
+    assert_eq!(copied(&[old, other]), [None, None]);
 }
 
 #[test]

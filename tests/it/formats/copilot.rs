@@ -155,6 +155,37 @@ fn a_call_that_was_killed_is_no_failed_one() {
 }
 
 #[test]
+fn a_call_that_a_rule_denies_has_failed() {
+    let first = std::fs::read_to_string(session(1)).expect("the sample");
+    let first = first.lines().next().expect("a line");
+    let made = |code: &str| {
+        let lines = [
+            serde_json::json!({"type": "assistant.message", "data": {"messageId": "m", "model": "gpt-5.1", "content": "",
+                "toolRequests": [{"toolCallId": "c", "name": "bash", "arguments": {"command": "rm x"}}],
+                "apiCallId": "r"}, "id": "e1", "timestamp": "2026-05-04T09:00:01.000Z"}),
+            serde_json::json!({"type": "tool.execution_complete", "data": {"toolCallId": "c", "success": false,
+                "error": {"message": "Permission to run this tool was denied due to the following rules: `shell(rm)`",
+                    "code": code}},
+                "id": "e2", "timestamp": "2026-05-04T09:00:02.000Z"}),
+        ];
+        let temp = tempfile::tempdir().expect("a directory");
+        let path = temp.path().join("events.jsonl");
+        std::fs::write(&path, format!("{first}\n{}\n{}\n", lines[0], lines[1])).expect("written");
+        let run = read(&path);
+        (temp, run)
+    };
+    let (_temp, denied) = made("denied");
+    assert_eq!(
+        (denied.row.tool_calls, denied.row.tool_errors),
+        (Some(1), Some(1))
+    );
+    assert_eq!(denied.step(0)["action_results"][0]["status"], "error");
+    let (_temp, rejected) = made("rejected");
+    assert_eq!(rejected.row.tool_errors, Some(0));
+    assert_eq!(rejected.step(0)["action_results"][0]["status"], "cancelled");
+}
+
+#[test]
 fn a_stream_records_no_tokens() {
     let row = read(&sample("tools/copilot-stream/answered.jsonl")).row;
     assert_eq!((row.steps, row.tokens, row.issues), (2, None, (0, 0)));

@@ -199,3 +199,24 @@ fn a_format_is_known_without_a_field_that_others_make_up_for() {
         );
     }
 }
+
+#[test]
+fn zeros_that_a_program_writes_without_any_usage_are_no_counts() {
+    let reply = |usage: &str| {
+        format!(
+            r#"{{"type":"message","id":"a2","parentId":"a1","timestamp":"2026-05-04T09:00:02.000Z","message":{{"role":"assistant","content":[{{"type":"text","text":"Yes."}}],"model":"m","usage":{usage},"stopReason":"stop","timestamp":1777885202000}}}}"#
+        )
+    };
+    let pi = |usage: &str| {
+        let temp = tempfile::tempdir().expect("a directory");
+        let path = temp.path().join("2026-05-04T09-00-00-000Z_x.jsonl");
+        let begin = r#"{"type":"session","version":3,"id":"x","timestamp":"2026-05-04T09:00:00.000Z","cwd":"/p"}"#;
+        fs::write(&path, format!("{begin}\n{}\n", reply(usage))).expect("written");
+        let row = read(&path).row;
+        (row.tokens, row.usage.cached)
+    };
+    let unknown = pi(r#"{"input":0,"output":0,"cacheRead":0,"cacheWrite":0}"#);
+    assert_eq!(unknown, (None, None));
+    let known = pi(r#"{"input":9,"output":1,"cacheRead":0,"cacheWrite":0}"#);
+    assert_eq!(known, (Some(10), Some(0)));
+}

@@ -9,14 +9,14 @@ use std::sync::Arc;
 use rusqlite::Connection;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
-use trace_board::analysis::copies::relate;
+use trace_board::analysis::copies::{marks, relate};
 use trace_board::model::TraceFile;
 use trace_board::trace::{RootScanner, read_index};
 
 use crate::soak::times;
 
 use super::truth::{FIELDS, compare};
-use super::{read, sample};
+use super::{Read, read, sample};
 
 /// Copies the files of a sample into a directory.
 fn copied(name: &str) -> tempfile::TempDir {
@@ -185,6 +185,378 @@ fn the_message_of_kilo_has_the_cost_of_its_sub_agent_too() {
     assert!(manifest.conflicts.is_empty(), "{:?}", manifest.conflicts);
     let command = "kilo --session ses_kilo0001";
     assert_eq!(manifest.resume().as_deref(), Some(command));
+}
+
+/// Creates a database of OpenCode's tables with these messages: session, id, and time of creation,
+/// data without that time, parts.
+fn opencode(
+    name: &str,
+    sessions: &str,
+    messages: &[(&str, &str, i64, Value, &[Value])],
+) -> tempfile::TempDir {
+    let temp = tempfile::tempdir().expect("a directory");
+    let db = Connection::open(temp.path().join(name)).expect("created");
+    db.execute_batch(
+        "CREATE TABLE session(id TEXT, parent_id TEXT, directory TEXT, title TEXT, time_created);
+        CREATE TABLE message(id TEXT, session_id TEXT, time_created, time_updated, data TEXT);
+        CREATE TABLE part(id TEXT, message_id TEXT, session_id TEXT, time_created, time_updated, data TEXT);",
+    )
+    .expect("created");
+    let sql = format!("INSERT INTO session VALUES {sessions}");
+    db.execute_batch(&sql).expect("written");
+    for (session, id, time, data, parts) in messages {
+        let mut data = data.clone();
+        data["time"]["created"] = json!(time);
+        if data["role"] == "assistant" {
+            data["time"]["completed"] = json!(time + 500);
+        }
+        let row = (id, session, time, data.to_string());
+        db.execute("INSERT INTO message VALUES(?1, ?2, ?3, ?3, ?4)", row)
+            .expect("written");
+        for (n, part) in parts.iter().enumerate() {
+            let row = (format!("{id}_{n}"), id, session, time, part.to_string());
+            db.execute("INSERT INTO part VALUES(?1, ?2, ?3, ?4, ?4, ?5)", row)
+                .expect("written");
+        }
+    }
+    temp
+}
+
+fn asked(words: &str) -> (Value, Vec<Value>) {
+    let part = json!({"type": "text", "text": words});
+    (json!({"role": "user"}), vec![part])
+}
+
+/// Returns a reply of 1,240 tokens with these parts.
+fn replied(finish: &str, parts: Vec<Value>) -> (Value, Vec<Value>) {
+    let tokens = json!({"total": 1240, "input": 1000, "output": 40, "reasoning": 0,
+        "cache": {"read": 200, "write": 0}});
+    let data = json!({"role": "assistant", "agent": "build", "finish": finish, "tokens": tokens,
+        "path": {"cwd": "/p"}});
+    (data, parts)
+}
+
+fn said(words: &str) -> Value {
+    json!({"type": "text", "text": words})
+}
+
+fn called(tool: &str, id: &str, state: &Value) -> Value {
+    json!({"type": "tool", "tool": tool, "callID": id, "state": state})
+}
+
+/// Reads the only session of a database with these replies to one prompt.
+fn talk(name: &str, replies: Vec<(Value, Vec<Value>)>) -> (tempfile::TempDir, Read) {
+    let talk: Vec<_> = [asked("Go.")].into_iter().chain(replies).collect();
+    let ids: Vec<String> = (0..talk.len()).map(|n| format!("msg_{n}")).collect();
+    let rows = talk.iter().zip(&ids).enumerate();
+    let rows: Vec<_> = rows
+        .map(|(n, ((data, parts), id))| {
+            let at = 1_777_885_200_000 + 1_000 * i64::try_from(n).expect("few");
+            ("s", &**id, at, data.clone(), &**parts)
+        })
+        .collect();
+    let temp = opencode(name, "('s', NULL, '/p', 'x', 1777885200000)", &rows);
+    let run = read(&temp.path().join(name).join("s"));
+    (temp, run)
+}
+
+#[test]
+fn a_fork_counts_its_own_messages() {
+    for name in ["opencode.db", "kilo.db"] {
+        // Forks are made at once and much later.
+        for later in [8_000, 80_000_000] {
+            let began = 1_777_885_200_000_i64;
+            let listed = json!({"status": "completed", "input": {"command": "ls"}, "output": "a",
+                "metadata": {"exit": 0}});
+            let old = [
+                asked("Look."),
+                replied("tool-calls", vec![called("bash", "call_1", &listed)]),
+                replied("stop", vec![said("A.")]),
+            ];
+            let new = [asked("Go on."), replied("stop", vec![said("B.")])];
+            let mut rows = Vec::new();
+            for (n, (data, parts)) in old.iter().enumerate() {
+                let at = began + 1_000 * i64::try_from(n).expect("few");
+                let ids = [["a0", "a1", "a2"][n], ["b0", "b1", "b2"][n]];
+                rows.push(("ses_a", ids[0], at, data.clone(), &**parts));
+                rows.push(("ses_b", ids[1], at, data.clone(), &**parts));
+            }
+            let forked = began + later;
+            for (n, (data, parts)) in new.iter().enumerate() {
+                let at = forked + 1_000 * i64::try_from(n + 1).expect("few");
+                rows.push(("ses_b", ["b3", "b4"][n], at, data.clone(), &**parts));
+            }
+            let sessions = format!(
+                "('ses_a', NULL, '/p', 'x', {began}), ('ses_b', NULL, '/p', 'x (fork #1)', {forked})"
+            );
+            let temp = opencode(name, &sessions, &rows);
+            let store = temp.path().join(name);
+            let runs = ["ses_a", "ses_b"].map(|id| read(&store.join(id)));
+            let rows: Vec<_> = runs.iter().map(|run| Arc::new(run.row.clone())).collect();
+            let relations = relate(&rows, &mut |at| marks(&runs[at].index));
+            let copied = relations
+                .iter()
+                .map(|relation| relation.copied.as_ref().map(|(_, steps)| *steps));
+            assert_eq!(
+                copied.collect::<Vec<_>>(),
+                [None, Some(2)],
+                "{name} {later}"
+            );
+            let [_, fork] = &runs;
+            assert_eq!(fork.row.issues, (0, 0), "{name} {later}");
+            let own = fork
+                .row
+                .clone()
+                .related(relations[1].clone(), || &fork.index);
+            assert_eq!(
+                (own.steps, own.tokens, own.turns, own.duration_ms),
+                (1, Some(1_240), Some(1), Some(1_500.0)),
+                "{name} {later}"
+            );
+            assert_eq!(own.copied_steps(), 2);
+        }
+    }
+}
+
+#[test]
+fn a_call_that_no_tool_takes_has_failed() {
+    let state = |tool: &str, error: &str| {
+        json!({"status": "completed", "input": {"tool": tool, "error": error},
+            "output": format!("The arguments provided to the tool are invalid: {error}"), "metadata": {}})
+    };
+    let unknown = "Model tried to call unavailable tool 'make_coffee'. Available tools: bash.";
+    let broken = "Invalid input for tool bash: JSON parsing failed: Text: {\"command\": \"ls\", x.\nError message: bad";
+    let parts = vec![
+        called("invalid", "c1", &state("make_coffee", unknown)),
+        called("invalid", "c2", &state("bash", broken)),
+    ];
+    let replies = vec![
+        replied("tool-calls", parts),
+        replied("stop", vec![said("No.")]),
+    ];
+    let (_temp, run) = talk("opencode.db", replies);
+    assert_eq!(
+        (run.row.tool_calls, run.row.tool_errors),
+        (Some(2), Some(2))
+    );
+    let step = run.step(0);
+    assert_eq!(
+        (&step["actions"][0]["name"], &step["actions"][1]["name"]),
+        (&json!("make_coffee"), &json!("bash")),
+        "{step}"
+    );
+    assert_eq!(step["action_results"][0]["error"], unknown);
+    let args = step["actions"][1]["args"].to_string();
+    assert!(args.contains(r#"{\"command\": \"ls\", x"#), "{args}");
+    assert!(!args.contains("Error message"), "{args}");
+}
+
+#[test]
+fn a_command_that_took_too_long_has_failed() {
+    let note = "tool terminated command after exceeding timeout 2000 ms. Retry.";
+    let state = |output: &str| {
+        json!({"status": "completed", "input": {"command": "x"}, "output": output,
+            "metadata": {"output": "begun", "exit": null}})
+    };
+    for (output, failed) in [
+        (
+            format!("begun\n<shell_metadata>\nshell {note}\n</shell_metadata>"),
+            1,
+        ),
+        (
+            format!("begun\n<bash_metadata>\nbash {note}\n</bash_metadata>"),
+            1,
+        ),
+        // Another program prints these words.
+        (format!("shell {note}"), 0),
+    ] {
+        let call = called("bash", "c", &state(&output));
+        let replies = vec![
+            replied("tool-calls", vec![call]),
+            replied("stop", vec![said("Yes.")]),
+        ];
+        let (_temp, run) = talk("kilo.db", replies);
+        assert_eq!(run.row.tool_errors, Some(failed), "{output}");
+        let code = run.step(0)["action_results"][0]["returncode"].clone();
+        assert_eq!(code, Value::Null, "{output}");
+    }
+}
+
+#[test]
+fn a_refused_call_has_failed_and_did_not_run() {
+    let words = "The user rejected permission to use this specific tool call.";
+    let state = json!({"status": "error", "input": {"command": "ls"}, "error": words});
+    let call = called("bash", "c", &state);
+    let row = talk("opencode.db", vec![replied("tool-calls", vec![call])])
+        .1
+        .row;
+    assert_eq!(
+        (
+            &*row.verdict.sentence,
+            row.verdict.certainty.as_str(),
+            row.tool_errors
+        ),
+        (
+            "Stopped in step 0 because a call of bash wasn't permitted; no records follow",
+            "inferred",
+            Some(1)
+        )
+    );
+    assert_eq!(row.verdict.outcome.as_str(), "cancelled");
+}
+
+#[test]
+fn a_complete_reply_for_an_unknown_reason_ends_its_turn() {
+    let reply = |finish: &str| vec![replied(finish, vec![said("It breaks")])];
+    let verdict = talk("kilo.db", reply("other")).1.row.verdict;
+    assert_eq!(
+        (
+            &*verdict.sentence,
+            verdict.outcome.as_str(),
+            verdict.certainty.as_str()
+        ),
+        (
+            "Turn ended after step 0 (inferred from \"other\")",
+            "unknown",
+            "inferred"
+        )
+    );
+    // The program asks again after this one.
+    let verdict = talk("opencode.db", reply("unknown")).1.row.verdict;
+    assert_eq!(&*verdict.sentence, "No end recorded after step 0");
+}
+
+#[test]
+fn a_written_file_is_a_change_without_a_diff_too() {
+    let wrote = |tool: &str, status: &str, path: &str| {
+        let state = json!({"status": status, "input": {"filePath": path, "content": "x\n"},
+            "output": "Wrote file successfully.", "error": "no",
+            "metadata": {"filepath": path, "exists": false}});
+        called(tool, path, &state)
+    };
+    let parts = vec![
+        wrote("write", "completed", "/p/n.txt"),
+        wrote("write", "error", "/p/failed.txt"),
+        wrote("read", "completed", "/p/read.txt"),
+    ];
+    let replies = vec![
+        replied("tool-calls", parts),
+        replied("stop", vec![said("B.")]),
+    ];
+    let (_temp, run) = talk("opencode.db", replies);
+    assert_eq!(run.row.changed, ["files.n.txt"]);
+    assert_eq!(run.row.files_changed, Some(1));
+    let manifest = run.index.manifest().get().expect("a manifest");
+    assert_eq!(manifest.final_result.as_deref(), Some("B."));
+}
+
+#[test]
+fn the_tokens_of_a_summary_are_named() {
+    let (mut summary, parts) = replied("stop", vec![said("SUMMARY")]);
+    summary["summary"] = json!(true);
+    let replies = vec![
+        replied("tool-calls", vec![]),
+        (summary, parts),
+        replied("stop", vec![said("Done.")]),
+    ];
+    let (_temp, run) = talk("opencode.db", replies);
+    assert_eq!((run.row.steps, run.row.tokens), (2, Some(2_480)));
+    let manifest = run.index.manifest().get().expect("a manifest");
+    assert_eq!(
+        manifest.notes,
+        ["1240 more tokens went to summaries outside the steps.".into()]
+    );
+}
+
+/// Reads a session of Hermes with this number of counted requests and these messages: role, content,
+/// calls, finish reason.
+fn hermes(calls: i64, messages: &[(&str, &str, Value, &str)]) -> (tempfile::TempDir, Read) {
+    let temp = tempfile::tempdir().expect("a directory");
+    let db = Connection::open(temp.path().join("state.db")).expect("created");
+    db.execute_batch(
+        "CREATE TABLE sessions(id TEXT, started_at, api_call_count, input_tokens, output_tokens,
+            cache_read_tokens, cache_write_tokens);
+        CREATE TABLE messages(id INTEGER PRIMARY KEY, session_id, role, content, tool_calls,
+            tool_call_id, timestamp, finish_reason);",
+    )
+    .expect("created");
+    let row = "INSERT INTO sessions VALUES('a', 1777885200.0, ?1, 1000, 40, 200, 0)";
+    db.execute(row, [calls]).expect("written");
+    for (n, (role, content, calls, finish)) in messages.iter().enumerate() {
+        let call = format!("c{}", n.saturating_sub(1));
+        let time = 1_777_885_201.0 + n as f64;
+        let calls = (!calls.is_null()).then(|| calls.to_string());
+        let n = i64::try_from(n).expect("few");
+        let row = (n, role, content, calls, call, time, finish);
+        db.execute(
+            "INSERT INTO messages VALUES(?1, 'a', ?2, ?3, ?4, ?5, ?6, ?7)",
+            row,
+        )
+        .expect("written");
+    }
+    drop(db);
+    let run = read(&temp.path().join("state.db/a"));
+    (temp, run)
+}
+
+fn hermes_call(n: usize, name: &str) -> Value {
+    json!([{"id": format!("c{n}"), "type": "function", "function": {"name": name, "arguments": "{}"}}])
+}
+
+#[test]
+fn the_tokens_of_hermes_are_a_lower_bound_if_it_counted_fewer_replies() {
+    let none = Value::Null;
+    let messages = [
+        ("user", "List everything.", none.clone(), ""),
+        ("assistant", "", hermes_call(1, "terminal"), "tool_calls"),
+        (
+            "tool",
+            r#"{"output": "a", "exit_code": 0, "error": null}"#,
+            none.clone(),
+            "",
+        ),
+        ("assistant", "Item one, it", none.clone(), "length"),
+        (
+            "user",
+            "[System: Your previous response was truncated.]",
+            none.clone(),
+            "",
+        ),
+        ("assistant", "Item one, it", none, "length"),
+    ];
+    let row = hermes(1, &messages).1.row;
+    assert_eq!((row.tokens, row.tokens_unknown), (Some(1_240), 2));
+    let words = row.tokens_words().expect("tokens");
+    assert_eq!(words, "at least 1,240; 2 steps do not record tokens");
+    assert_eq!(
+        hermes(3, &messages).1.row.tokens_words().as_deref(),
+        Some("1,240")
+    );
+}
+
+#[test]
+fn results_of_hermes_name_changed_files_and_missing_tools() {
+    let none = Value::Null;
+    let wrote =
+        r#"{"bytes_written": 4, "resolved_path": "/p/new.txt", "files_modified": ["/p/new.txt"]}"#;
+    let missing = "Tool 'make_coffee' does not exist. Available tools: terminal";
+    let messages = [
+        ("user", "Go.", none.clone(), ""),
+        ("assistant", "", hermes_call(1, "write_file"), "tool_calls"),
+        ("tool", wrote, none.clone(), ""),
+        ("assistant", "", hermes_call(3, "make_coffee"), "tool_calls"),
+        ("tool", missing, none.clone(), ""),
+        ("assistant", "Both.", none, "stop"),
+    ];
+    let (_temp, run) = hermes(3, &messages);
+    assert_eq!(run.row.changed, ["files./p/new.txt"]);
+    assert_eq!(
+        (run.row.tool_calls, run.row.tool_errors),
+        (Some(2), Some(1))
+    );
+    assert_eq!(run.step(1)["action_results"][0]["error"], missing);
+    let manifest = run.index.manifest().get().expect("a manifest");
+    assert_eq!(manifest.final_result.as_deref(), Some("Both."));
 }
 
 #[test]
