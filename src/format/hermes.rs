@@ -258,7 +258,7 @@ impl Reader for Session {
         run.final_result = answer;
         // The sums lack replies that were cut short.
         let counted = self.counted.filter(|_| run.tokens.is_some());
-        run.replies_untold = counted.map_or(0, |counted| replies.saturating_sub(counted));
+        run.replies_uncounted = counted.map_or(0, |counted| replies.saturating_sub(counted));
         run.limits = limit("max_iterations", self.max_iterations, "iterations", used)
             .into_iter()
             .collect();

@@ -178,7 +178,7 @@ pub struct Manifest {
     /// Whether the tokens are the sum of what the steps record.
     pub tokens_of_steps: bool,
     /// How many replies the recorded totals don't include, so that they're lower bounds.
-    pub replies_untold: u64,
+    pub replies_uncounted: u64,
     /// Whether the records don't show where each step of the run begins, so that the number of
     /// steps is unknown.
     pub steps_unknown: bool,

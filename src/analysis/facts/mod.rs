@@ -194,7 +194,7 @@ pub(crate) fn record(index: &Index, lines: &dyn Lines, depth: Depth) -> Record {
             };
             let is_total = manifest.tokens.is_some()
                 && !manifest.tokens_of_steps
-                && manifest.replies_untold == 0;
+                && manifest.replies_uncounted == 0;
             record.whole.tokens = agreed("tokens", is_total).map(|tokens| tokens as u64);
             record.whole.cost_usd = agreed("usd", manifest.cost_usd.is_some());
             record.whole.took_ms =

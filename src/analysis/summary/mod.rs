@@ -1371,7 +1371,7 @@ pub fn summary(
     let are_of_steps =
         tokens(index).is_none() || manifest.is_some_and(|manifest| manifest.tokens_of_steps);
     let is_summed_up = manifest.is_some_and(|manifest| manifest.tokens.is_some());
-    let untold = manifest.map_or(0, |manifest| manifest.replies_untold as usize);
+    let uncounted = manifest.map_or(0, |manifest| manifest.replies_uncounted as usize);
     // A running run's numbers are those so far. A step that broke off is repeated if the run is
     // resumed, so it counts only once the run is over.
     let cut_off = usize::from(life.liveness.is_over() && lost::has_reply_without_line(index));
@@ -1510,7 +1510,7 @@ pub fn summary(
         tokens_unknown: if are_of_steps {
             run.unknown_tokens
         } else {
-            untold
+            uncounted
         } + if is_summed_up { 0 } else { cut_off },
         steps_without_tokens: run.unknown_tokens + cut_off,
         // If the tokens are disputed, those of the steps are only one of the answers.
