@@ -259,6 +259,9 @@ impl Reader for Session {
         // The sums lack replies that were cut short.
         let counted = self.counted.filter(|_| run.tokens.is_some());
         run.replies_uncounted = counted.map_or(0, |counted| replies.saturating_sub(counted));
+        let lacks = run.cost_usd.is_some() && run.replies_uncounted > 0;
+        let note = lacks.then(|| "The recorded cost lacks replies that were cut short.".into());
+        run.notes = note.into_iter().collect();
         run.limits = limit("max_iterations", self.max_iterations, "iterations", used)
             .into_iter()
             .collect();

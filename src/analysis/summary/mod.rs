@@ -1242,8 +1242,16 @@ fn of_whole(index: &Index, model: &str) -> Option<Spent> {
         written,
         written_1h: usage.written_1h.unwrap_or(0).min(written),
         output,
+        unknown: u32::try_from(uncounted(index)).unwrap_or(u32::MAX),
         ..Spent::default()
     })
+}
+
+/// Returns how many replies the totals of the run don't include.
+fn uncounted(index: &Index) -> usize {
+    let manifest = index.manifest().get();
+    let replies = manifest.map_or(0, |manifest| manifest.replies_uncounted);
+    usize::try_from(replies).unwrap_or(usize::MAX)
 }
 
 /// Returns the run's model and those of its steps, if that's more than one.
@@ -1371,7 +1379,6 @@ pub fn summary(
     let are_of_steps =
         tokens(index).is_none() || manifest.is_some_and(|manifest| manifest.tokens_of_steps);
     let is_summed_up = manifest.is_some_and(|manifest| manifest.tokens.is_some());
-    let uncounted = manifest.map_or(0, |manifest| manifest.replies_uncounted as usize);
     // A running run's numbers are those so far. A step that broke off is repeated if the run is
     // resumed, so it counts only once the run is over.
     let cut_off = usize::from(life.liveness.is_over() && lost::has_reply_without_line(index));
@@ -1510,7 +1517,7 @@ pub fn summary(
         tokens_unknown: if are_of_steps {
             run.unknown_tokens
         } else {
-            uncounted
+            uncounted(index)
         } + if is_summed_up { 0 } else { cut_off },
         steps_without_tokens: run.unknown_tokens + cut_off,
         // If the tokens are disputed, those of the steps are only one of the answers.

@@ -528,6 +528,7 @@ fn the_tokens_of_hermes_are_a_lower_bound_if_it_counted_fewer_replies() {
     assert_eq!((row.tokens, row.tokens_unknown), (Some(1_240), 2));
     let words = row.tokens_words().expect("tokens");
     assert_eq!(words, "at least 1,240; 2 steps do not record tokens");
+    assert_eq!(row.spent.iter().map(|spent| spent.unknown).sum::<u32>(), 2);
     assert_eq!(
         hermes(3, &messages).1.row.tokens_words().as_deref(),
         Some("1,240")
