@@ -13,6 +13,7 @@ use super::turns::Turns;
 use super::value::{
     count, cut, filled, int, is_text, is_true, member, number, objects, short, stage_beside, status,
 };
+use super::watch::begun_member;
 use super::{
     Answer, CallDraft, Draft, EventDraft, Part, Reader, Shape, Source, Tokens, Tool, USER_SHELL,
     UserShell,
@@ -42,13 +43,16 @@ pub(super) static SESSION: Tool = Tool {
     shape: Shape::Lines,
     is: |name, head| {
         // Claude Code's lines have the same keys, but their messages differ.
-        let is_ours = |line: Line<'_>| {
-            let parts = line.message.and_then(|message| member(message, "parts"));
+        let is_ours = |text: &str| {
+            let line = Line::of(text);
+            // The message may be longer than the part of the file that is examined.
+            let message = || begun_member(text, "\"message\"");
+            let parts = || begun_member(message()?, "\"parts\"");
             is_text(line.session)
                 && is_text(line.uuid)
-                && (parts.is_some() || line.payload.is_some())
+                && (line.payload.is_some() || parts().is_some())
         };
-        name.ends_with(".jsonl") && objects(head).map(Line::of).any(is_ours)
+        name.ends_with(".jsonl") && objects(head).any(is_ours)
     },
     reader: || Box::new(Session::default()),
 };

@@ -10,6 +10,7 @@
 
 use super::conversation::Conversation;
 use super::ends::{End, ends};
+use super::lines::stem;
 use super::part::{self, quoted, text};
 use super::recent::RecentSet;
 use super::turns::Turns;
@@ -17,7 +18,7 @@ use super::value::{
     above_zero, count, cut, filled, int, is_text, is_true, limit, member, millis, objects, short,
     spoken, unpacked,
 };
-use super::watch::has_begun;
+use super::watch::{begun, begun_member, has_begun};
 use super::{Answer, CallDraft, Draft, EventDraft, Part, Reader, Shape, Source, Tokens, Tool};
 use crate::model::json::walk;
 use crate::model::step::NO_WORDS;
@@ -44,7 +45,8 @@ pub(super) static SESSION: Tool = Tool {
         let is_record = |line: Line<'_>| {
             int(line.version).is_some() && int(line.sequence).is_some() && is_text(line.kind)
         };
-        name.ends_with(".jsonl") && objects(head).next().map(Line::of).is_some_and(is_record)
+        let is_first = |line: &str| is_record(Line::of(line)) || is_journal(name) && is_cut(line);
+        name.ends_with(".jsonl") && objects(head).next().is_some_and(is_first)
     },
     reader: || Box::new(Session::default()),
 };
@@ -55,12 +57,33 @@ pub(super) const META: &str = "meta.json";
 /// Returns whether a file is a part of a session that holds no run: the manifest of a generation, or
 /// the journal that begins when the session is closed.
 pub(super) fn is_part(name: &str, head: &[u8]) -> bool {
-    let is_number = |stem: &str| stem.len() == 16 && stem.bytes().all(|byte| byte.is_ascii_digit());
     match name {
         "manifest.json" => has_begun(head, &["manifest_version", "checkpoint", "generation"]),
-        _ => head.is_empty() && name.strip_suffix(".jsonl").is_some_and(is_number),
+        _ => head.is_empty() && is_journal(name),
     }
 }
+
+/// Returns whether a file has the name of a journal: the number of its first record.
+fn is_journal(name: &str) -> bool {
+    let is_number = |stem: &str| stem.len() == 16 && stem.bytes().all(|byte| byte.is_ascii_digit());
+    stem(name).is_some_and(is_number)
+}
+
+/// Returns whether a line is the beginning of a record whose payload is longer than the part of a file
+/// that is examined. The keys of a record are sorted, so nothing comes before the payload.
+fn is_cut(line: &str) -> bool {
+    let members = begun(line.as_bytes());
+    let is_begun = |payload: &str| {
+        payload.starts_with('{')
+            && PAYLOADS
+                .iter()
+                .any(|key| begun_member(payload, key).is_some())
+    };
+    matches!(*members, [("\"payload\"", payload)] if is_begun(payload))
+}
+
+/// The keys of the first record's payload, sorted: that of a command, and that of its input.
+const PAYLOADS: [&str; 3] = ["\"client_command_id\"", "\"input\"", "\"method\""];
 
 /// Why a completed turn stopped.
 const STOPS: &[End] = ends! {

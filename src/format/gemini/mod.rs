@@ -16,7 +16,7 @@ use super::value::{
     USER_TEXT, below, count, cut, is_text, member, micros, objects, short, spoken, stage_beside,
     status,
 };
-use super::watch::begun;
+use super::watch::{begun, begun_member};
 use super::{
     Answer, CallDraft, Draft, EventDraft, Part, Reader, Shape, Source, Tokens, Tool, USER_SHELL,
     UserShell,
@@ -109,14 +109,6 @@ fn is_session(head: &[u8]) -> bool {
         .is_some_and(|list| is_message(list.trim_start()));
     let is_reply = line.kind == Some("\"gemini\"") && is_message(first);
     is_text(line.session) && is_text(line.project) || is_reply || of_list
-}
-
-/// Returns a member of an object that may be truncated. `key` includes its quotes.
-fn begun_member<'a>(object: &'a str, key: &str) -> Option<&'a str> {
-    begun(object.as_bytes())
-        .into_iter()
-        .find(|(name, _)| *name == key)
-        .map(|(_, value)| value)
 }
 
 /// A session while it is being read.
