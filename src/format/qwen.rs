@@ -74,7 +74,9 @@ fields! {
     struct Result { status, display = "resultDisplay", ms = "durationMs" }
     struct Display { kind = "type", exit = "exitCode" }
     struct Compressed { before = "originalTokenCount", after = "newTokenCount" }
-    struct Telemetry { name = "event.name", message = "error_message", class = "error_type" }
+    struct Telemetry {
+        name = "event.name", message = "error_message", class = "error_type", subagent = "subagent_name",
+    }
 }
 
 /// A session while it is being read.
@@ -88,8 +90,42 @@ struct Session {
     /// whether it was a prompt.
     due: bool,
     has_prompt: bool,
+    heard: Heard,
     end: Option<Ended>,
     ends: Turns,
+}
+
+/// The records of the service's complete responses, which a reply that was interrupted lacks.
+#[derive(Debug, Default)]
+struct Heard {
+    /// Whether the session has any. Sub-agents' files and those of old versions have none.
+    is_any: bool,
+    /// Whether one waits for its reply.
+    waits: bool,
+    /// Whether the newest reply has one, or has tokens.
+    of_last: bool,
+}
+
+impl Heard {
+    /// Takes in a response. Its record comes before that of the reply.
+    fn response(&mut self) {
+        (self.is_any, self.waits, self.of_last) = (true, true, true);
+    }
+
+    /// Takes in a reply.
+    fn reply(&mut self, has_tokens: bool) {
+        self.of_last = std::mem::take(&mut self.waits) || has_tokens;
+    }
+
+    /// Takes in a prompt or a result, after which another response is due.
+    fn request(&mut self) {
+        (self.waits, self.of_last) = (false, true);
+    }
+
+    /// Returns whether the newest reply was interrupted.
+    fn is_cut(&self) -> bool {
+        self.is_any && !self.of_last
+    }
 }
 
 impl Reader for Session {
@@ -112,6 +148,7 @@ impl Reader for Session {
             "user" if stage == "notification" => {
                 draft.event(mark);
                 (self.replying, self.due, self.has_prompt) = (false, true, true);
+                self.heard.request();
             }
             // A command that the user ran requests no reply.
             "user" if UserShell::is_in(&said(&line)) => {
@@ -123,6 +160,7 @@ impl Reader for Session {
                 self.ends
                     .begin(self.conversation.steps(), end, answer, None);
                 (self.replying, self.due, self.has_prompt, self.end) = (false, true, true, None);
+                self.heard.request();
                 self.conversation.prompt(&said(&line), &mark, draft);
             }
             _ => self.event(&line, mark, draft),
@@ -155,12 +193,11 @@ impl Session {
     fn settled(&self, draft: &Draft<'_>) -> (Option<Ended>, Option<Box<str>>) {
         let is_last =
             |n: &usize| !self.due && draft.step(*n).is_some_and(|step| step.calls.is_empty());
-        let answer = self
-            .conversation
-            .last()
-            .filter(is_last)
+        let last = self.conversation.last().filter(is_last);
+        let cut = last.filter(|_| self.heard.is_cut()).map(interrupted);
+        let answer = last
             .and_then(|n| draft.said(n))
-            .filter(|_| self.end.is_none());
+            .filter(|_| self.end.is_none() && cut.is_none());
         // If all calls of a reply were cancelled, the program makes no further request.
         let cancelled = || {
             self.conversation
@@ -171,6 +208,7 @@ impl Session {
         let end = self
             .end
             .clone()
+            .or(cut)
             .or_else(|| answer.is_some().then(|| Ended::answered(Ended::NO_CALLS)));
         self.ends.settle(
             end.or_else(cancelled),
@@ -192,7 +230,12 @@ impl Session {
         let continues = self.replying && part.tokens.is_none();
         let known = self.conversation.last().filter(|_| continues);
         self.replying = true;
-        (self.due, self.has_prompt, self.end) = (false, false, None);
+        (self.due, self.has_prompt) = (false, false);
+        if !continues {
+            self.heard.reply(part.tokens.is_some());
+        }
+        // The error of a request is the end if the service's response isn't complete.
+        self.end.take_if(|_| !self.heard.is_cut());
         draft.run().model = short(line.model).or(draft.run().model.take());
         self.conversation.reply(known, before, mark, part, draft);
     }
@@ -200,6 +243,7 @@ impl Session {
     /// Handles tool results.
     fn result(&mut self, line: &Line<'_>, mark: EventDraft<'_>, draft: &mut Draft<'_>) {
         (self.replying, self.due, self.end) = (false, true, None);
+        self.heard.request();
         let part = part_of(line);
         let display = line
             .result
@@ -228,6 +272,9 @@ impl Session {
             .unwrap_or_default();
         let name = text(told.name).unwrap_or_default();
         let is_error = name == "qwen-code.api_error";
+        if name == "qwen-code.api_response" && told.subagent.is_none() {
+            self.heard.response();
+        }
         let compressed = line
             .payload
             .filter(|_| mark.stage == "chat_compression")
@@ -255,6 +302,19 @@ impl Session {
             let end = end.detail(short(told.message).unwrap_or_default());
             self.end = Some(end.at_event(at));
         }
+    }
+}
+
+/// Returns the end of a session whose newest reply, step `n`, was interrupted.
+fn interrupted(n: usize) -> Ended {
+    let headline = "Interrupted";
+    let sentence = format!(
+        "{headline} in step {n} while the model replied; its complete response isn't recorded"
+    );
+    let end = Ended::new("", headline, Outcome::Cancelled, Certainty::Inferred).detail(sentence);
+    Ended {
+        is_sentence: true,
+        ..end
     }
 }
 
