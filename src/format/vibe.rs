@@ -21,7 +21,7 @@ use super::value::{
 use super::watch::{begun, begun_member, has_begun};
 use super::{Answer, CallDraft, Draft, EventDraft, Part, Reader, Shape, Source, Tokens, Tool};
 use crate::model::json::walk;
-use crate::model::step::NO_WORDS;
+use crate::model::step::{NO_WORDS, Usage};
 use crate::model::{Can, Capabilities, Certainty, Ended, Format, Outcome};
 
 /// A session's journal.
@@ -121,12 +121,16 @@ fields! {
     struct Output { content, value = "structured_content", error, meta = "_meta" }
     struct Value { code = "returncode", stdout, stderr, content, timed_out }
     struct Block { before = "old_lines", after = "new_lines", from = "old_start_line", to = "new_start_line" }
-    struct Usage {
+    struct Used {
         input = "input_tokens", cached = "cached_input_tokens", written = "cache_write_tokens",
         output = "output_tokens", reasoning = "reasoning_tokens",
     }
     struct Fault { code, message }
     struct State { turn = "latestTurn", session }
+    struct Known {
+        parent = "parentSessionId", title, created = "createdAt", usage = "tokenUsage",
+    }
+    struct Spent { input = "inputTokens", cached = "cachedInputTokens", output = "outputTokens" }
     struct Turn { status, stop = "stopReason", reason, error }
     struct Meta {
         id = "session_id", parent = "parent_session_id", environment, title, config,
@@ -145,6 +149,11 @@ struct Session {
     used: Option<f64>,
     /// The number of the first record, if it isn't the first of the session.
     begins_at: Option<i64>,
+    /// When the session began, in microseconds since the epoch.
+    created: Option<i64>,
+    /// The tokens of the session before the first reply, and those of the replies.
+    before: Option<Usage>,
+    spent: Usage,
     parent: Option<Box<str>>,
     title: Option<Box<str>>,
     about: About,
@@ -213,6 +222,11 @@ impl Reader for Session {
             }
             ("core_input", "completion_succeeded") => {
                 let (asked, part) = (draft.latest(), part_of(record.text, None));
+                let used = part.tokens.unwrap_or_default().into();
+                self.spent = match self.conversation.last() {
+                    None => used,
+                    Some(_) => self.spent.plus(used),
+                };
                 self.conversation.reply(None, asked, mark, part, draft);
             }
             ("core_input", "tool_succeeded" | "tool_failed") => {
@@ -252,7 +266,8 @@ impl Reader for Session {
 
     fn look(&mut self, draft: &mut Draft<'_>) {
         let (ended, answer) = self.settled(draft);
-        let at = draft.latest().filter(|_| ended.is_some());
+        let latest = draft.latest();
+        let at = latest.filter(|_| ended.is_some());
         let about = &self.about;
         let run = draft.run();
         run.tool = Some("Mistral Vibe".into());
@@ -275,19 +290,29 @@ impl Reader for Session {
         run.limits = limit(LIMIT, self.limit, "turns", self.used)
             .into_iter()
             .collect();
-        run.notes = self
-            .begins_at
-            .filter(|first| *first > 1)
-            .map(|first| {
-                format!(
-                    "The session was resumed. Vibe keeps no journal of what came before: \
-                     {} records.",
-                    first - 1
-                )
-                .into()
-            })
-            .into_iter()
-            .collect();
+        let Some(first) = self.begins_at.filter(|first| *first > 1) else {
+            return;
+        };
+        let words = format!(
+            "The session was resumed. Vibe keeps no journal of what came before: {} records. The \
+             steps and calls in them aren't counted.",
+            first - 1
+        );
+        run.notes = vec![words.into()];
+        run.replies_unknown = true;
+        // The events are only those since the newest start.
+        run.started_at = self.created;
+        let times = self.created.zip(latest);
+        let micros = times.and_then(|(from, to)| to.checked_sub(from));
+        run.latency_s = micros.map(|micros| micros as f64 / 1e6);
+        let Some(before) = self.before else { return };
+        let all = match self.conversation.last() {
+            None => before,
+            Some(_) => before.plus(self.spent),
+        };
+        let sum = |(input, output): (u64, u64)| input.saturating_add(output);
+        run.tokens = all.input.zip(all.output).map(sum).filter(|sum| *sum > 0);
+        (run.usage, run.tokens_of_thread) = (all, run.tokens.is_some());
     }
 }
 
@@ -324,9 +349,13 @@ impl Session {
             .as_ref()
             .is_some_and(|end| end.outcome == Outcome::Failed);
         let at = draft.event(mark.failed(is_failure));
-        let of_session = |key| state.session.and_then(|session| member(session, key));
-        self.parent = short(of_session("parentSessionId")).or(self.parent.take());
-        self.title = short(of_session("title")).or(self.title.take());
+        let known = state.session.map(Known::of).unwrap_or_default();
+        self.parent = short(known.parent).or(self.parent.take());
+        self.title = short(known.title).or(self.title.take());
+        self.created = millis(known.created).or(self.created);
+        if self.conversation.last().is_none() {
+            self.before = known.usage.map(spent).or(self.before.take());
+        }
         // The program repeats the end with each later change.
         let is_known = |known: &Ended| {
             end.as_ref()
@@ -539,9 +568,20 @@ fn hunk(block: &str) -> Option<String> {
     Some(hunk)
 }
 
+/// Converts the tokens of the session.
+fn spent(usage: &str) -> Usage {
+    let usage = Spent::of(usage);
+    Usage {
+        input: count(usage.input),
+        cached: count(usage.cached),
+        output: count(usage.output),
+        ..Usage::default()
+    }
+}
+
 /// Converts the tokens of a request. Vibe counts cached input as input.
 fn tokens(usage: &str) -> Tokens {
-    let usage = Usage::of(usage);
+    let usage = Used::of(usage);
     Tokens {
         input: count(usage.input),
         cached: count(usage.cached),

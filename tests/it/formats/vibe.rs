@@ -144,6 +144,55 @@ fn a_journal_that_begins_later_says_what_is_missing() {
 }
 
 #[test]
+fn the_tokens_of_a_resumed_session_include_what_came_before() {
+    let temp = tempfile::tempdir().expect("a directory");
+    let later = temp.path().join("0000000000000012.jsonl");
+    let mut spent = [500, 100, 30];
+    let mut lines = String::new();
+    let text = std::fs::read_to_string(journal(2)).expect("the sample");
+    for line in text.lines().skip(11) {
+        let mut line: serde_json::Value = serde_json::from_str(line).expect("JSON");
+        let usage = &line["payload"]["input"]["command"]["result"]["usage"];
+        for (sum, key) in [
+            (0, "input_tokens"),
+            (1, "cached_input_tokens"),
+            (2, "output_tokens"),
+        ] {
+            spent[sum] += usage[key].as_u64().unwrap_or_default();
+        }
+        let changes = line["payload"]["delta"].as_array_mut();
+        for change in changes
+            .into_iter()
+            .flatten()
+            .filter(|change| change["op"] == "set_envelope")
+        {
+            change["state"]["session"]["tokenUsage"] = serde_json::json!({
+                "inputTokens": spent[0], "cachedInputTokens": spent[1], "outputTokens": spent[2],
+            });
+        }
+        lines += &format!("{line}\n");
+    }
+    std::fs::write(&later, lines).expect("written");
+    let run = read(&later);
+    let (row, manifest) = (&run.row, run.index.manifest().get().expect("a manifest"));
+    // The reply after the start took 620.
+    assert_eq!((row.steps, row.tokens), (1, Some(530 + 620)));
+    assert_eq!(
+        (row.usage.input, row.usage.cached, row.usage.output),
+        (Some(spent[0]), Some(spent[1]), Some(spent[2]))
+    );
+    assert!(row.tokens_of_thread);
+    assert_eq!(row.model_calls, None);
+    assert_eq!(manifest.started_at, Some(1_777_888_800_000_000));
+    assert_eq!(row.started, manifest.started_at);
+    assert!(
+        row.duration_ms.is_some_and(|ms| ms > 60_000.0),
+        "{:?}",
+        row.duration_ms
+    );
+}
+
+#[test]
 fn a_damaged_session_loses_only_what_is_damaged() {
     (1..=4).for_each(|session| damaged(&journal(session)));
 }
