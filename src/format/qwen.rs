@@ -7,6 +7,7 @@
 //! 0.24.
 
 use super::conversation::Conversation;
+use super::gemini::report::reported;
 use super::gemini::{changes, given_for};
 use super::part::{self, text};
 use super::turns::Turns;
@@ -72,7 +73,7 @@ fields! {
         cached = "cachedContentTokenCount",
     }
     struct Result { status, display = "resultDisplay", ms = "durationMs" }
-    struct Display { kind = "type", exit = "exitCode" }
+    struct Display { kind = "type", exit = "exitCode", output }
     struct Compressed { before = "originalTokenCount", after = "newTokenCount" }
     struct Telemetry {
         name = "event.name", message = "error_message", class = "error_type", subagent = "subagent_name",
@@ -389,11 +390,17 @@ fn answer(given: &Call<'_>, result: &Result<'_>) -> Answer {
             .map(|_| if error.is_some() { "error" } else { "success" })
     });
     let answer = given_for(&text(given.id).unwrap_or_default(), given.response, status);
-    Answer {
+    let answer = Answer {
         exit: int(display.exit),
         ms: number(result.ms),
         ..answer
+    };
+    if given.name != Some("\"run_shell_command\"") {
+        return answer;
     }
+    // Older versions show the output as a text.
+    let shown = display.output.or(result.display);
+    reported(answer, &text(shown).unwrap_or_default())
 }
 
 /// Converts the tokens of a reply. The service includes thoughts in the output, and cached tokens

@@ -9,10 +9,10 @@ use super::item::{failure, served};
 use crate::format::part::{self, text};
 use crate::format::recent::{Recent, RecentSet};
 use crate::format::turns::Turns;
-use crate::format::value::{count, int, is_text, member, objects, short};
+use crate::format::value::{count, int, is_text, member, objects, short, silent};
 use crate::format::{Answer, CallDraft, Draft, EventDraft, Part, Reader, Shape, Source, Tool};
 use crate::model::json::walk;
-use crate::model::step::{DECLINED, NO_WORDS, Usage};
+use crate::model::step::{DECLINED, Usage};
 use crate::model::{
     CAPTURED, Can, Capabilities, Certainty, Ended, EventKind, Format, IssueKind, Outcome,
 };
@@ -358,13 +358,9 @@ fn answer(id: &str, item: &Item<'_>) -> Answer {
         _ => None,
     };
     let bad = matches!(status, Some("error" | "cancelled"));
-    let untold = || {
-        if status == Some("cancelled") {
-            DECLINED
-        } else {
-            NO_WORDS
-        }
-        .to_owned()
+    let untold = || match status {
+        Some("cancelled") => DECLINED.to_owned(),
+        _ => silent(exit),
     };
     let message = item
         .error

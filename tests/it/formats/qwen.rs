@@ -227,3 +227,44 @@ fn a_reply_without_a_response_of_the_service_was_interrupted() {
     let failed = "API error after step 1: terminated (inferred from \"api_error\")";
     assert_eq!(ends([true, false], true), (failed.to_owned(), false));
 }
+
+#[test]
+fn a_failed_command_has_its_output_as_error() {
+    let temp = tempfile::tempdir().expect("a directory");
+    let file = temp.path().join("session.jsonl");
+    let result = |output: &str, exit: &str, signal: &str, display: serde_json::Value| {
+        let report = format!(
+            "Command: x\nDirectory: (root)\nOutput: {output}\nError: (none)\nExit Code: {exit}\n\
+             Signal: {signal}\nProcess Group PGID: (none)"
+        );
+        let mut lines = Lines::new(None);
+        lines.message("user", serde_json::json!({"text": "Try it."}));
+        let call =
+            serde_json::json!({"id": "c", "name": "run_shell_command", "args": {"command": "x"}});
+        lines.message("assistant", serde_json::json!({"functionCall": call}));
+        let given = serde_json::json!({"id": "c", "name": "run_shell_command", "response": {"error": report}});
+        lines.add(
+            "tool_result",
+            serde_json::json!({
+                "message": {"role": "user", "parts": [{"functionResponse": given}]},
+                "toolCallResult": {"callId": "c", "status": "error", "resultDisplay": display},
+            }),
+        );
+        lines.write(&file);
+        let result = read(&file).step(0)["action_results"][0].clone();
+        let error = result["error"].as_str().map(str::to_owned);
+        (error.unwrap_or_default(), result["returncode"].as_i64())
+    };
+    let shown =
+        |output: &str| serde_json::json!({"type": "shell_result", "exitCode": 1, "output": output});
+    assert_eq!(
+        result("two", "1", "(none)", shown("two")),
+        ("two".to_owned(), Some(1))
+    );
+    let silent = ("exit code 1, no output".to_owned(), Some(1));
+    assert_eq!(result("(empty)", "1", "(none)", shown("")), silent);
+    // Older versions record no more than the text.
+    assert_eq!(result("(empty)", "1", "(none)", "".into()), silent);
+    let killed = ("ended by signal 9, no output".to_owned(), None);
+    assert_eq!(result("(empty)", "(none)", "9", "".into()), killed);
+}
