@@ -9,6 +9,7 @@
 use super::conversation::Conversation;
 use super::gemini::report::reported;
 use super::gemini::{changes, given_for};
+use super::lines::stem;
 use super::part::{self, text};
 use super::turns::Turns;
 use super::value::{
@@ -75,6 +76,7 @@ fields! {
     struct Result { status, display = "resultDisplay", ms = "durationMs" }
     struct Display { kind = "type", exit = "exitCode", output }
     struct Compressed { before = "originalTokenCount", after = "newTokenCount" }
+    struct State { status, error = "lastError" }
     struct Telemetry {
         name = "event.name", message = "error_message", class = "error_type", subagent = "subagent_name",
     }
@@ -94,6 +96,8 @@ struct Session {
     heard: Heard,
     end: Option<Ended>,
     ends: Turns,
+    /// What the document next to a sub-agent's file records.
+    agent: Agent,
 }
 
 /// The records of the service's complete responses, which a reply that was interrupted lacks.
@@ -168,8 +172,16 @@ impl Reader for Session {
         }
     }
 
+    fn beside(&mut self, document: &str) {
+        self.agent = Agent::of(document);
+    }
+
     fn look(&mut self, draft: &mut Draft<'_>) {
         let (ended, answer) = self.settled(draft);
+        let told = self.agent.ended(answer.is_some());
+        let is_answer = |end: &Ended| end.outcome == Outcome::Completed;
+        let answer = answer.filter(|_| told.as_ref().is_none_or(is_answer));
+        let ended = told.or(ended);
         let asks = self
             .conversation
             .last()
@@ -317,6 +329,58 @@ fn interrupted(n: usize) -> Ended {
         is_sentence: true,
         ..end
     }
+}
+
+/// Returns the name of the document with the state of the sub-agent whose records are in this file.
+pub(super) fn state_of(name: &str) -> Option<String> {
+    Some(format!("{}.meta.json", stem(name)?)).filter(|_| name.starts_with(AGENT))
+}
+
+/// How the names of sub-agents' files begin.
+pub(super) const AGENT: &str = "agent-";
+
+/// The facts in the document next to a sub-agent's file.
+#[derive(Debug, Default)]
+struct Agent {
+    status: Box<str>,
+    error: Box<str>,
+}
+
+impl Agent {
+    fn of(document: &str) -> Self {
+        let state = State::of(document);
+        Self {
+            status: short(state.status).unwrap_or_default(),
+            error: text(state.error)
+                .map(|error| cut(error_in(&error)))
+                .unwrap_or_default(),
+        }
+    }
+
+    /// Returns the end of the sub-agent, or `None` if the document doesn't record one.
+    fn ended(&self, has_answer: bool) -> Option<Ended> {
+        let of = |headline, outcome| {
+            Ended::new(&self.status, headline, outcome, Certainty::Recorded)
+                .detail(self.error.clone())
+        };
+        match &*self.status {
+            "completed" if has_answer => Some(of("Answered", Outcome::Completed)),
+            "failed" => Some(of("Failed with an error", Outcome::Failed)),
+            "cancelled" => Some(of("Cancelled", Outcome::Cancelled)),
+            _ => None,
+        }
+    }
+}
+
+/// Returns the message in an error that the program prints as an object after its class.
+fn error_in(error: &str) -> &str {
+    let message = || {
+        let (_, rest) = error
+            .strip_prefix("Unhandled error. (")?
+            .split_once("error: '")?;
+        Some(rest.split_once("',\n")?.0)
+    };
+    message().unwrap_or(error)
 }
 
 /// Takes the facts about the whole session from a line.

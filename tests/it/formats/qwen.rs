@@ -229,6 +229,33 @@ fn a_reply_without_a_response_of_the_service_was_interrupted() {
 }
 
 #[test]
+fn the_document_next_to_a_sub_agents_file_records_its_end() {
+    let temp = tempfile::tempdir().expect("a directory");
+    let file = temp.path().join("agent-general-purpose-c3.jsonl");
+    let mut lines = Lines::new(Some("general-purpose-c3"));
+    lines.message("user", serde_json::json!({"text": "Look."}));
+    let ends = |lines: &Lines, state: &str| {
+        lines.write(&file);
+        let state_file = temp.path().join("agent-general-purpose-c3.meta.json");
+        std::fs::write(state_file, state).expect("written");
+        let verdict = read(&file).row.verdict;
+        let certainty = verdict.certainty.as_str();
+        (verdict.sentence.to_string(), certainty)
+    };
+    let error = r#""Unhandled error. ({\n  subagentId: 'a',\n  error: '400 bad thing',\n  timestamp: 1\n})""#;
+    let failed = format!(r#"{{"agentId":"a","status":"failed","lastError":{error}}}"#);
+    let (sentence, certainty) = ends(&lines, &failed);
+    assert!(sentence.contains("Failed with an error"), "{sentence}");
+    assert!(sentence.ends_with(": 400 bad thing"), "{sentence}");
+    assert_eq!(certainty, "recorded");
+    let running = ends(&lines, r#"{"status":"running"}"#);
+    assert!(running.0.starts_with("No model reply"), "{}", running.0);
+    lines.message("assistant", serde_json::json!({"text": "Nobody."}));
+    let completed = ends(&lines, r#"{"status":"completed"}"#);
+    assert_eq!(completed, ("Answered at step 0".to_owned(), "recorded"));
+}
+
+#[test]
 fn a_failed_command_has_its_output_as_error() {
     let temp = tempfile::tempdir().expect("a directory");
     let file = temp.path().join("session.jsonl");
