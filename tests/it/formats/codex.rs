@@ -168,6 +168,48 @@ fn an_error_of_a_turn_counts_whatever_it_is() {
 }
 
 #[test]
+fn a_turn_of_a_stream_without_a_last_message_has_no_answer() {
+    let temp = tempfile::tempdir().expect("a directory");
+    let path = temp.path().join("stdout.jsonl");
+    let ends = |items: &[serde_json::Value]| {
+        let line = |kind: &str, item: &serde_json::Value| {
+            format!("{}\n", json!({"type": kind, "item": item}))
+        };
+        let items: String = items
+            .iter()
+            .map(|item| line("item.completed", item))
+            .collect();
+        let (thread, turn) = (
+            json!({"type": "thread.started", "thread_id": "t"}),
+            json!({"type": "turn.started"}),
+        );
+        let end =
+            json!({"type": "turn.completed", "usage": {"input_tokens": 9, "output_tokens": 1}});
+        std::fs::write(&path, format!("{thread}\n{turn}\n{items}{end}\n")).expect("written");
+        let row = read(&path).row;
+        (
+            row.verdict.sentence.to_string(),
+            row.verdict.outcome.as_str(),
+            row.answer,
+        )
+    };
+    let command = json!({"id": "a", "type": "command_execution", "command": "ls", "aggregated_output": "", "exit_code": 0, "status": "completed"});
+    let message = json!({"id": "b", "type": "agent_message", "text": "Done."});
+    let none = || {
+        (
+            "Turn ended without an answer after step 0".to_owned(),
+            "unknown",
+            None,
+        )
+    };
+    assert_eq!(ends(std::slice::from_ref(&command)), none());
+    assert_eq!(ends(&[message.clone(), command.clone()]), none());
+    let answered = ends(&[command, message]);
+    assert_eq!(answered.0, "Answered at step 1");
+    assert_eq!(answered.2.as_deref(), Some("Done."));
+}
+
+#[test]
 fn the_branch_the_effort_and_the_command_that_resumes_are_told() {
     let text = std::fs::read_to_string(rollout("09-00-00", 1)).expect("the sample");
     let git = r#""git":{"branch":"split","commit_hash":"0123456789abcdef"},"cli_version""#;
