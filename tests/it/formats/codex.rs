@@ -7,6 +7,7 @@ use serde_json::json;
 use super::truth::compare;
 use super::{damaged, read, sample};
 use crate::board::Board;
+use crate::cli::board;
 
 fn rollout(time: &str, n: usize) -> PathBuf {
     let dir = "tools/codex/sessions/2026/05/04";
@@ -207,6 +208,44 @@ fn a_turn_of_a_stream_without_a_last_message_has_no_answer() {
     let answered = ends(&[command, message]);
     assert_eq!(answered.0, "Answered at step 1");
     assert_eq!(answered.2.as_deref(), Some("Done."));
+}
+
+#[test]
+fn the_stream_of_a_later_turn_without_steps_does_not_contradict_the_session() {
+    let text = std::fs::read_to_string(rollout("09-00-00", 1)).expect("the sample");
+    let id = "019df000-0000-7000-8000-0000000000a1";
+    assert!(text.contains(id));
+    let temp = tempfile::tempdir().expect("a directory");
+    let error = json!({"message": "429 Too Many Requests", "codex_error_info": {"response_too_many_failed_attempts": {}}});
+    let line = |payload: serde_json::Value| json!({"timestamp": "2026-05-04T10:00:00.000Z", "type": "event_msg", "payload": payload});
+    let started = line(json!({"type": "task_started", "turn_id": "z"}));
+    let ended = line(
+        json!({"type": "task_complete", "turn_id": "z", "last_agent_message": null, "error": error}),
+    );
+    let session = format!("{text}{started}\n{ended}\n");
+    std::fs::write(temp.path().join(format!("rollout-{id}.jsonl")), session).expect("written");
+    let stream = [
+        json!({"type": "thread.started", "thread_id": id}),
+        json!({"type": "turn.started"}),
+        json!({"type": "turn.failed", "error": {"message": "429 Too Many Requests"}}),
+    ];
+    let stream = stream.map(|line| format!("{line}\n")).concat();
+    std::fs::write(temp.path().join("stdout.jsonl"), stream).expect("written");
+    let said = board(&["list", &temp.path().display().to_string(), "--json"]);
+    assert_eq!(said.code, 0, "{}", said.stderr);
+    let list: serde_json::Value = serde_json::from_str(&said.stdout).expect("JSON");
+    let run = list["runs"]
+        .as_array()
+        .expect("runs")
+        .iter()
+        .find(|run| run["format"] == "Codex session");
+    let run = run.expect("the session");
+    assert_eq!(run["contradictions"], 0, "{run}");
+    let verdict = run["verdict"].as_str().expect("words");
+    assert!(
+        verdict.contains("a later turn has no steps: API error: 429"),
+        "{verdict}"
+    );
 }
 
 #[test]
