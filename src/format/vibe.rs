@@ -106,7 +106,8 @@ const ABANDONED: &str = "effect_recovery_failed";
 /// The key of the lines that an edit replaced, in the metadata of its result.
 const REPLACED: &str = "mistralai.vibe.sdk.search_replace";
 
-/// What the session records for an interrupted turn, and for one that a time limit ended.
+/// What the session records for an interrupted turn, and for one that a limit of time, tokens or money
+/// ended.
 const INTERRUPT: &str = "client interrupt";
 
 fields! {
@@ -389,7 +390,7 @@ fn ended(turn: &Turn<'_>) -> Option<Ended> {
         "interrupted" => {
             let reason = filled(turn.reason).unwrap_or_default();
             let note = if reason == INTERRUPT {
-                "Vibe records a time limit the same way"
+                "Vibe records a reached time, token or price limit the same way"
             } else {
                 ""
             };
