@@ -132,6 +132,7 @@ fields! {
         parent = "parentSessionId", title, created = "createdAt", usage = "tokenUsage",
     }
     struct Spent { input = "inputTokens", cached = "cachedInputTokens", output = "outputTokens" }
+    struct Asked { content, role, outcome, call = "tool_call_id" }
     struct Turn { status, stop = "stopReason", reason, error }
     struct Meta {
         id = "session_id", parent = "parent_session_id", environment, title, config,
@@ -243,7 +244,7 @@ impl Reader for Session {
                 }
             },
             ("action_intent", "completion") => {
-                draft.event(mark);
+                self.refused(record.text, mark, draft);
                 let of = |key| payload.request.and_then(|request| member(request, key));
                 self.limit = above_zero(of("max_iterations")).or(self.limit);
                 self.used = count(of("iteration")).map(|before| (before + 1) as f64);
@@ -334,6 +335,23 @@ impl Session {
         };
         let part = part_of(record, n.and_then(|n| draft.step(n)));
         draft.results(n.as_slice(), mark, part);
+    }
+
+    /// Handles a request to the model. It contains the results of calls that the core refused, such as
+    /// those of unknown tools, which no other record does.
+    fn refused(&mut self, record: &str, mark: EventDraft<'_>, draft: &mut Draft<'_>) {
+        let last = self.conversation.last();
+        let open = last.filter(|n| draft.unanswered(*n) > 0);
+        let step = open.and_then(|n| draft.step(n));
+        let part = step.map(|step| part_of(record, Some(step)));
+        let Some(part) = part.filter(|part| !part.answers.is_empty()) else {
+            draft.event(mark);
+            return;
+        };
+        for answer in &part.answers {
+            self.conversation.take(&answer.call);
+        }
+        draft.results(open.as_slice(), mark, part);
     }
 
     /// Handles a change of what the program shows.
@@ -469,7 +487,45 @@ fn part_of(record: &str, step: Option<&Part>) -> Part {
         }
         _ => {}
     }
+    if let (Some("\"completion\""), Some(request), Some(step)) =
+        (payload.kind, payload.request, step)
+    {
+        part.answers.extend(refusals(request, step));
+    }
     part
+}
+
+/// Returns the failures in a request to the model of calls of `step` that have no result.
+fn refusals(request: &str, step: &Part) -> Vec<Answer> {
+    let is_open = |call: &CallDraft| step.answers.iter().all(|answer| answer.call != call.id);
+    let open: Vec<&str> = (step.calls.iter())
+        .filter(|call| is_open(call))
+        .map(|call| &*call.id)
+        .collect();
+    if open.is_empty() {
+        return Vec::new();
+    }
+    let messages = member(request, "model_input")
+        .and_then(|input| member(input, "messages"))
+        .and_then(|messages| member(messages, "messages"));
+    let failure = |message: &str| {
+        let message = Asked::of(message);
+        let call = text(message.call).filter(|call| open.contains(&&**call))?;
+        let is_failure = message.role == Some("\"tool\"") && message.outcome == Some("\"failure\"");
+        let said = Some(spoken(message.content)).filter(|_| is_failure)?;
+        let fault = member(&said, "result").and_then(|result| member(result, "error"));
+        let words = fault.and_then(|fault| filled(member(fault, "message")));
+        Some(Answer {
+            call,
+            status: Some("error"),
+            error: words.or_else(|| Some(said).filter(|said| !said.is_empty())),
+            output: "null".to_owned(),
+            ..Answer::default()
+        })
+    };
+    walk::items(messages.unwrap_or_default())
+        .filter_map(failure)
+        .collect()
 }
 
 fn answer_of(command: &Command<'_>, output: &Output<'_>) -> Answer {
