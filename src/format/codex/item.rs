@@ -129,7 +129,8 @@ fn answer_of(payload: &Payload<'_>) -> Answer {
     let failed = member(output, "success") == Some("false")
         || first.starts_with("Script failed")
         || first.starts_with("apply_patch verification failed")
-        || first.starts_with("exec_command failed");
+        || first.starts_with("exec_command failed")
+        || REFUSED.iter().any(|words| first.starts_with(words));
     let status = if is_aborted(&said) || is_rejected(&said) {
         Some("cancelled")
     } else if failed || exit.is_some_and(|exit| exit != 0) {
@@ -162,6 +163,13 @@ fn answer_of(payload: &Payload<'_>) -> Answer {
         ms: None,
     }
 }
+
+/// How the output for a call begins that the program doesn't run.
+const REFUSED: [&str; 3] = [
+    "unsupported call: ",
+    "unsupported custom tool call: ",
+    "failed to parse function arguments: ",
+];
 
 /// Returns what a command printed, if the output for the model says which part of it that is.
 fn printed_in(said: &str) -> Option<Cow<'_, str>> {

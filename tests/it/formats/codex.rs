@@ -169,6 +169,39 @@ fn an_error_of_a_turn_counts_whatever_it_is() {
 }
 
 #[test]
+fn a_call_that_the_program_refuses_has_failed_and_a_silent_command_has_its_code() {
+    let text = std::fs::read_to_string(rollout("09-00-00", 1)).expect("the sample");
+    let temp = tempfile::tempdir().expect("a directory");
+    let path = temp.path().join("rollout-a.jsonl");
+    let first = text.lines().next().expect("a line");
+    let result = |output: &str| {
+        let line = |at: u8, payload: serde_json::Value| json!({"timestamp": format!("2026-05-04T09:00:0{at}.000Z"), "type": "response_item", "payload": payload});
+        let call = json!({"type": "function_call", "name": "exec_command", "arguments": "{}", "call_id": "c"});
+        let given = json!({"type": "function_call_output", "call_id": "c", "output": output});
+        let lines = format!("{first}\n{}\n{}\n", line(1, call), line(2, given));
+        std::fs::write(&path, lines).expect("written");
+        let result = read(&path).step(0)["action_results"][0].clone();
+        let words = |key: &str| result[key].as_str().unwrap_or_default().to_owned();
+        (words("status"), words("error"))
+    };
+    let failed = |error: &str| ("error".to_owned(), error.to_owned());
+    for refusal in [
+        "unsupported call: make_coffee",
+        "failed to parse function arguments: missing field `cmd` at line 1 column 18",
+    ] {
+        assert_eq!(result(refusal), failed(refusal));
+    }
+    let head = "Chunk ID: 1\nWall time: 0.0000 seconds\nProcess exited with code 4\nOutput:";
+    let silent = failed("exit code 4, no output");
+    assert_eq!(result(head), silent);
+    assert_eq!(result(&format!("{head}\n")), silent);
+    assert_eq!(result(&format!("{head}\ntwo\n")), failed("two\n"));
+    let older = |output: &str| json!({"output": output, "metadata": {"exit_code": 4}}).to_string();
+    assert_eq!(result(&older("")), silent);
+    assert_eq!(result(&older("two\n")), failed("two\n"));
+}
+
+#[test]
 fn a_turn_of_a_stream_without_a_last_message_has_no_answer() {
     let temp = tempfile::tempdir().expect("a directory");
     let path = temp.path().join("stdout.jsonl");
