@@ -3,8 +3,8 @@
 //!
 //! The lines are similar to those of Claude Code, and the messages to those of Gemini. A reply is
 //! one line. A sub-agent's reply is several lines, and one of them has the tokens. No line records
-//! how the session ended, but errors of the service are recorded. This reader is based on version
-//! 0.24.
+//! how the session ended, but errors of the service are recorded, and its complete responses. The end
+//! of a sub-agent is in a document next to its file. This reader is based on version 0.24.
 
 use super::conversation::Conversation;
 use super::gemini::report::reported;
