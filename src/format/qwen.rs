@@ -3,16 +3,19 @@
 //!
 //! The lines are similar to those of Claude Code, and the messages to those of Gemini. A reply is
 //! one line. A sub-agent's reply is several lines, and one of them has the tokens. No line records
-//! how the session ended, but errors of the service are recorded. This reader is based on version
-//! 0.24.
+//! how the session ended, but errors of the service are recorded, and its complete responses. The end
+//! of a sub-agent is in a document next to its file. This reader is based on version 0.24.
 
 use super::conversation::Conversation;
+use super::gemini::report::reported;
 use super::gemini::{changes, given_for};
+use super::lines::stem;
 use super::part::{self, text};
 use super::turns::Turns;
 use super::value::{
     count, cut, filled, int, is_text, is_true, member, number, objects, short, stage_beside, status,
 };
+use super::watch::begun_member;
 use super::{
     Answer, CallDraft, Draft, EventDraft, Part, Reader, Shape, Source, Tokens, Tool, USER_SHELL,
     UserShell,
@@ -42,13 +45,16 @@ pub(super) static SESSION: Tool = Tool {
     shape: Shape::Lines,
     is: |name, head| {
         // Claude Code's lines have the same keys, but their messages differ.
-        let is_ours = |line: Line<'_>| {
-            let parts = line.message.and_then(|message| member(message, "parts"));
+        let is_ours = |text: &str| {
+            let line = Line::of(text);
+            // The message may be longer than the part of the file that is examined.
+            let message = || begun_member(text, "\"message\"");
+            let parts = || begun_member(message()?, "\"parts\"");
             is_text(line.session)
                 && is_text(line.uuid)
-                && (parts.is_some() || line.payload.is_some())
+                && (line.payload.is_some() || parts().is_some())
         };
-        name.ends_with(".jsonl") && objects(head).map(Line::of).any(is_ours)
+        name.ends_with(".jsonl") && objects(head).any(is_ours)
     },
     reader: || Box::new(Session::default()),
 };
@@ -68,9 +74,12 @@ fields! {
         cached = "cachedContentTokenCount",
     }
     struct Result { status, display = "resultDisplay", ms = "durationMs" }
-    struct Display { kind = "type", exit = "exitCode" }
+    struct Display { kind = "type", exit = "exitCode", output }
     struct Compressed { before = "originalTokenCount", after = "newTokenCount" }
-    struct Telemetry { name = "event.name", message = "error_message", class = "error_type" }
+    struct State { status, error = "lastError" }
+    struct Telemetry {
+        name = "event.name", message = "error_message", class = "error_type", subagent = "subagent_name",
+    }
 }
 
 /// A session while it is being read.
@@ -84,8 +93,44 @@ struct Session {
     /// whether it was a prompt.
     due: bool,
     has_prompt: bool,
+    heard: Heard,
     end: Option<Ended>,
     ends: Turns,
+    /// What the document next to a sub-agent's file records.
+    agent: Agent,
+}
+
+/// The records of the service's complete responses, which a reply that was interrupted lacks.
+#[derive(Debug, Default)]
+struct Heard {
+    /// Whether the session has any. Sub-agents' files and those of old versions have none.
+    is_any: bool,
+    /// Whether one waits for its reply.
+    waits: bool,
+    /// Whether the newest reply has one, or has tokens.
+    of_last: bool,
+}
+
+impl Heard {
+    /// Takes in a response. Its record comes before that of the reply.
+    fn response(&mut self) {
+        (self.is_any, self.waits, self.of_last) = (true, true, true);
+    }
+
+    /// Takes in a reply.
+    fn reply(&mut self, has_tokens: bool) {
+        self.of_last = std::mem::take(&mut self.waits) || has_tokens;
+    }
+
+    /// Takes in a prompt or a result, after which another response is due.
+    fn request(&mut self) {
+        (self.waits, self.of_last) = (false, true);
+    }
+
+    /// Returns whether the newest reply was interrupted.
+    fn is_cut(&self) -> bool {
+        self.is_any && !self.of_last
+    }
 }
 
 impl Reader for Session {
@@ -108,6 +153,7 @@ impl Reader for Session {
             "user" if stage == "notification" => {
                 draft.event(mark);
                 (self.replying, self.due, self.has_prompt) = (false, true, true);
+                self.heard.request();
             }
             // A command that the user ran requests no reply.
             "user" if UserShell::is_in(&said(&line)) => {
@@ -119,14 +165,23 @@ impl Reader for Session {
                 self.ends
                     .begin(self.conversation.steps(), end, answer, None);
                 (self.replying, self.due, self.has_prompt, self.end) = (false, true, true, None);
+                self.heard.request();
                 self.conversation.prompt(&said(&line), &mark, draft);
             }
             _ => self.event(&line, mark, draft),
         }
     }
 
+    fn beside(&mut self, document: &str) {
+        self.agent = Agent::of(document);
+    }
+
     fn look(&mut self, draft: &mut Draft<'_>) {
         let (ended, answer) = self.settled(draft);
+        let told = self.agent.ended(answer.is_some());
+        let is_answer = |end: &Ended| end.outcome == Outcome::Completed;
+        let answer = answer.filter(|_| told.as_ref().is_none_or(is_answer));
+        let ended = told.or(ended);
         let asks = self
             .conversation
             .last()
@@ -151,12 +206,11 @@ impl Session {
     fn settled(&self, draft: &Draft<'_>) -> (Option<Ended>, Option<Box<str>>) {
         let is_last =
             |n: &usize| !self.due && draft.step(*n).is_some_and(|step| step.calls.is_empty());
-        let answer = self
-            .conversation
-            .last()
-            .filter(is_last)
+        let last = self.conversation.last().filter(is_last);
+        let cut = last.filter(|_| self.heard.is_cut()).map(interrupted);
+        let answer = last
             .and_then(|n| draft.said(n))
-            .filter(|_| self.end.is_none());
+            .filter(|_| self.end.is_none() && cut.is_none());
         // If all calls of a reply were cancelled, the program makes no further request.
         let cancelled = || {
             self.conversation
@@ -167,6 +221,7 @@ impl Session {
         let end = self
             .end
             .clone()
+            .or(cut)
             .or_else(|| answer.is_some().then(|| Ended::answered(Ended::NO_CALLS)));
         self.ends.settle(
             end.or_else(cancelled),
@@ -188,7 +243,12 @@ impl Session {
         let continues = self.replying && part.tokens.is_none();
         let known = self.conversation.last().filter(|_| continues);
         self.replying = true;
-        (self.due, self.has_prompt, self.end) = (false, false, None);
+        (self.due, self.has_prompt) = (false, false);
+        if !continues {
+            self.heard.reply(part.tokens.is_some());
+        }
+        // The error of a request is the end if the service's response isn't complete.
+        self.end.take_if(|_| !self.heard.is_cut());
         draft.run().model = short(line.model).or(draft.run().model.take());
         self.conversation.reply(known, before, mark, part, draft);
     }
@@ -196,6 +256,7 @@ impl Session {
     /// Handles tool results.
     fn result(&mut self, line: &Line<'_>, mark: EventDraft<'_>, draft: &mut Draft<'_>) {
         (self.replying, self.due, self.end) = (false, true, None);
+        self.heard.request();
         let part = part_of(line);
         let display = line
             .result
@@ -224,6 +285,9 @@ impl Session {
             .unwrap_or_default();
         let name = text(told.name).unwrap_or_default();
         let is_error = name == "qwen-code.api_error";
+        if name == "qwen-code.api_response" && told.subagent.is_none() {
+            self.heard.response();
+        }
         let compressed = line
             .payload
             .filter(|_| mark.stage == "chat_compression")
@@ -252,6 +316,71 @@ impl Session {
             self.end = Some(end.at_event(at));
         }
     }
+}
+
+/// Returns the end of a session whose newest reply, step `n`, was interrupted.
+fn interrupted(n: usize) -> Ended {
+    let headline = "Interrupted";
+    let sentence = format!(
+        "{headline} in step {n} while the model replied; its complete response isn't recorded"
+    );
+    let end = Ended::new("", headline, Outcome::Cancelled, Certainty::Inferred).detail(sentence);
+    Ended {
+        is_sentence: true,
+        ..end
+    }
+}
+
+/// Returns the name of the document with the state of the sub-agent whose records are in this file.
+pub(super) fn state_of(name: &str) -> Option<String> {
+    Some(format!("{}.meta.json", stem(name)?)).filter(|_| name.starts_with(AGENT))
+}
+
+/// How the names of sub-agents' files begin.
+pub(super) const AGENT: &str = "agent-";
+
+/// The facts in the document next to a sub-agent's file.
+#[derive(Debug, Default)]
+struct Agent {
+    status: Box<str>,
+    error: Box<str>,
+}
+
+impl Agent {
+    fn of(document: &str) -> Self {
+        let state = State::of(document);
+        Self {
+            status: short(state.status).unwrap_or_default(),
+            error: text(state.error)
+                .map(|error| cut(error_in(&error)))
+                .unwrap_or_default(),
+        }
+    }
+
+    /// Returns the end of the sub-agent, or `None` if the document doesn't record one.
+    fn ended(&self, has_answer: bool) -> Option<Ended> {
+        let of = |headline, outcome| {
+            Ended::new(&self.status, headline, outcome, Certainty::Recorded)
+                .detail(self.error.clone())
+        };
+        match &*self.status {
+            "completed" if has_answer => Some(of("Answered", Outcome::Completed)),
+            "failed" => Some(of("Failed with an error", Outcome::Failed)),
+            "cancelled" => Some(of("Cancelled", Outcome::Cancelled)),
+            _ => None,
+        }
+    }
+}
+
+/// Returns the message in an error that the program prints as an object after its class.
+fn error_in(error: &str) -> &str {
+    let message = || {
+        let (_, rest) = error
+            .strip_prefix("Unhandled error. (")?
+            .split_once("error: '")?;
+        Some(rest.split_once("',\n")?.0)
+    };
+    message().unwrap_or(error)
 }
 
 /// Takes the facts about the whole session from a line.
@@ -325,11 +454,17 @@ fn answer(given: &Call<'_>, result: &Result<'_>) -> Answer {
             .map(|_| if error.is_some() { "error" } else { "success" })
     });
     let answer = given_for(&text(given.id).unwrap_or_default(), given.response, status);
-    Answer {
+    let answer = Answer {
         exit: int(display.exit),
         ms: number(result.ms),
         ..answer
+    };
+    if given.name != Some("\"run_shell_command\"") {
+        return answer;
     }
+    // Older versions show the output as a text.
+    let shown = display.output.or(result.display);
+    reported(answer, &text(shown).unwrap_or_default())
 }
 
 /// Converts the tokens of a reply. The service includes thoughts in the output, and cached tokens

@@ -109,10 +109,26 @@ impl Turns {
     }
 }
 
-/// Returns the text with its first letter in lower case.
+/// Returns the text with its first letter in lower case, unless its first word is an abbreviation.
 fn lowered(text: &str) -> String {
     let mut letters = text.chars();
-    letters.next().map_or_else(String::new, |first| {
+    let first = letters.next();
+    if letters.clone().next().is_some_and(char::is_uppercase) {
+        return text.to_owned();
+    }
+    first.map_or_else(String::new, |first| {
         first.to_lowercase().chain(letters).collect()
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::lowered;
+
+    #[test]
+    fn an_abbreviation_keeps_its_capitals() {
+        assert_eq!(lowered("Turn limit reached"), "turn limit reached");
+        assert_eq!(lowered("API error"), "API error");
+        assert_eq!((lowered("A"), lowered("")), ("a".to_owned(), String::new()));
+    }
 }

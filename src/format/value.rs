@@ -3,11 +3,13 @@
 
 use std::borrow::Cow;
 
+use crate::model::head::no_output;
 use crate::model::json::{Json, walk};
 use crate::model::loose::Scalar;
 use crate::model::names::capped;
 use crate::model::path::relative;
 use crate::model::stated::Source;
+use crate::model::step::NO_WORDS;
 use crate::model::time::parse_ts;
 use crate::model::{Bound, Certainty, Ended, Fact, Op, Outcome, Statement, ToolLimit};
 
@@ -287,6 +289,11 @@ pub(super) fn leading(text: &str) -> Option<f64> {
         .replace(',', "")
         .parse()
         .ok()
+}
+
+/// Returns the error of a command that failed and printed nothing.
+pub(super) fn silent(exit: Option<i64>) -> String {
+    exit.map_or_else(|| NO_WORDS.to_owned(), no_output)
 }
 
 /// Builds a limit, if the trace records one.

@@ -10,6 +10,7 @@
 
 use super::conversation::Conversation;
 use super::ends::{End, ends};
+use super::lines::stem;
 use super::part::{self, quoted, text};
 use super::recent::RecentSet;
 use super::turns::Turns;
@@ -17,10 +18,10 @@ use super::value::{
     above_zero, count, cut, filled, int, is_text, is_true, limit, member, millis, objects, short,
     spoken, unpacked,
 };
-use super::watch::has_begun;
+use super::watch::{begun, begun_member, has_begun};
 use super::{Answer, CallDraft, Draft, EventDraft, Part, Reader, Shape, Source, Tokens, Tool};
 use crate::model::json::walk;
-use crate::model::step::NO_WORDS;
+use crate::model::step::{NO_WORDS, Usage};
 use crate::model::{Can, Capabilities, Certainty, Ended, Format, Outcome};
 
 /// A session's journal.
@@ -44,7 +45,8 @@ pub(super) static SESSION: Tool = Tool {
         let is_record = |line: Line<'_>| {
             int(line.version).is_some() && int(line.sequence).is_some() && is_text(line.kind)
         };
-        name.ends_with(".jsonl") && objects(head).next().map(Line::of).is_some_and(is_record)
+        let is_first = |line: &str| is_record(Line::of(line)) || is_journal(name) && is_cut(line);
+        name.ends_with(".jsonl") && objects(head).next().is_some_and(is_first)
     },
     reader: || Box::new(Session::default()),
 };
@@ -55,12 +57,33 @@ pub(super) const META: &str = "meta.json";
 /// Returns whether a file is a part of a session that holds no run: the manifest of a generation, or
 /// the journal that begins when the session is closed.
 pub(super) fn is_part(name: &str, head: &[u8]) -> bool {
-    let is_number = |stem: &str| stem.len() == 16 && stem.bytes().all(|byte| byte.is_ascii_digit());
     match name {
         "manifest.json" => has_begun(head, &["manifest_version", "checkpoint", "generation"]),
-        _ => head.is_empty() && name.strip_suffix(".jsonl").is_some_and(is_number),
+        _ => head.is_empty() && is_journal(name),
     }
 }
+
+/// Returns whether a file has the name of a journal: the number of its first record.
+fn is_journal(name: &str) -> bool {
+    let is_number = |stem: &str| stem.len() == 16 && stem.bytes().all(|byte| byte.is_ascii_digit());
+    stem(name).is_some_and(is_number)
+}
+
+/// Returns whether a line is the beginning of a record whose payload is longer than the part of a file
+/// that is examined. The keys of a record are sorted, so nothing comes before the payload.
+fn is_cut(line: &str) -> bool {
+    let members = begun(line.as_bytes());
+    let is_begun = |payload: &str| {
+        payload.starts_with('{')
+            && PAYLOADS
+                .iter()
+                .any(|key| begun_member(payload, key).is_some())
+    };
+    matches!(*members, [("\"payload\"", payload)] if is_begun(payload))
+}
+
+/// The keys of the first record's payload, sorted: that of a command, and that of its input.
+const PAYLOADS: [&str; 3] = ["\"client_command_id\"", "\"input\"", "\"method\""];
 
 /// Why a completed turn stopped.
 const STOPS: &[End] = ends! {
@@ -83,7 +106,8 @@ const ABANDONED: &str = "effect_recovery_failed";
 /// The key of the lines that an edit replaced, in the metadata of its result.
 const REPLACED: &str = "mistralai.vibe.sdk.search_replace";
 
-/// What the session records for an interrupted turn, and for one that a time limit ended.
+/// What the session records for an interrupted turn, and for one that a limit of time, tokens or money
+/// ended.
 const INTERRUPT: &str = "client interrupt";
 
 fields! {
@@ -98,12 +122,17 @@ fields! {
     struct Output { content, value = "structured_content", error, meta = "_meta" }
     struct Value { code = "returncode", stdout, stderr, content, timed_out }
     struct Block { before = "old_lines", after = "new_lines", from = "old_start_line", to = "new_start_line" }
-    struct Usage {
+    struct Used {
         input = "input_tokens", cached = "cached_input_tokens", written = "cache_write_tokens",
         output = "output_tokens", reasoning = "reasoning_tokens",
     }
     struct Fault { code, message }
     struct State { turn = "latestTurn", session }
+    struct Known {
+        parent = "parentSessionId", title, created = "createdAt", usage = "tokenUsage",
+    }
+    struct Spent { input = "inputTokens", cached = "cachedInputTokens", output = "outputTokens" }
+    struct Asked { content, role, outcome, call = "tool_call_id" }
     struct Turn { status, stop = "stopReason", reason, error }
     struct Meta {
         id = "session_id", parent = "parent_session_id", environment, title, config,
@@ -122,6 +151,11 @@ struct Session {
     used: Option<f64>,
     /// The number of the first record, if it isn't the first of the session.
     begins_at: Option<i64>,
+    /// When the session began, in microseconds since the epoch.
+    created: Option<i64>,
+    /// The tokens of the session before the first reply, and those of the replies.
+    before: Option<Usage>,
+    spent: Usage,
     parent: Option<Box<str>>,
     title: Option<Box<str>>,
     about: About,
@@ -190,6 +224,11 @@ impl Reader for Session {
             }
             ("core_input", "completion_succeeded") => {
                 let (asked, part) = (draft.latest(), part_of(record.text, None));
+                let used = part.tokens.unwrap_or_default().into();
+                self.spent = match self.conversation.last() {
+                    None => used,
+                    Some(_) => self.spent.plus(used),
+                };
                 self.conversation.reply(None, asked, mark, part, draft);
             }
             ("core_input", "tool_succeeded" | "tool_failed") => {
@@ -205,7 +244,7 @@ impl Reader for Session {
                 }
             },
             ("action_intent", "completion") => {
-                draft.event(mark);
+                self.refused(record.text, mark, draft);
                 let of = |key| payload.request.and_then(|request| member(request, key));
                 self.limit = above_zero(of("max_iterations")).or(self.limit);
                 self.used = count(of("iteration")).map(|before| (before + 1) as f64);
@@ -229,7 +268,8 @@ impl Reader for Session {
 
     fn look(&mut self, draft: &mut Draft<'_>) {
         let (ended, answer) = self.settled(draft);
-        let at = draft.latest().filter(|_| ended.is_some());
+        let latest = draft.latest();
+        let at = latest.filter(|_| ended.is_some());
         let about = &self.about;
         let run = draft.run();
         run.tool = Some("Mistral Vibe".into());
@@ -252,19 +292,29 @@ impl Reader for Session {
         run.limits = limit(LIMIT, self.limit, "turns", self.used)
             .into_iter()
             .collect();
-        run.notes = self
-            .begins_at
-            .filter(|first| *first > 1)
-            .map(|first| {
-                format!(
-                    "The session was resumed. Vibe keeps no journal of what came before: \
-                     {} records.",
-                    first - 1
-                )
-                .into()
-            })
-            .into_iter()
-            .collect();
+        let Some(first) = self.begins_at.filter(|first| *first > 1) else {
+            return;
+        };
+        let words = format!(
+            "The session was resumed. Vibe keeps no journal of what came before: {} records. The \
+             steps and calls in them aren't counted.",
+            first - 1
+        );
+        run.notes = vec![words.into()];
+        run.replies_unknown = true;
+        // The events are only those since the newest start.
+        run.started_at = self.created;
+        let times = self.created.zip(latest);
+        let micros = times.and_then(|(from, to)| to.checked_sub(from));
+        run.latency_s = micros.map(|micros| micros as f64 / 1e6);
+        let Some(before) = self.before else { return };
+        let all = match self.conversation.last() {
+            None => before,
+            Some(_) => before.plus(self.spent),
+        };
+        let sum = |(input, output): (u64, u64)| input.saturating_add(output);
+        run.tokens = all.input.zip(all.output).map(sum).filter(|sum| *sum > 0);
+        (run.usage, run.tokens_of_thread) = (all, run.tokens.is_some());
     }
 }
 
@@ -287,6 +337,23 @@ impl Session {
         draft.results(n.as_slice(), mark, part);
     }
 
+    /// Handles a request to the model. It contains the results of calls that the core refused, such as
+    /// those of unknown tools, which no other record does.
+    fn refused(&mut self, record: &str, mark: EventDraft<'_>, draft: &mut Draft<'_>) {
+        let last = self.conversation.last();
+        let open = last.filter(|n| draft.unanswered(*n) > 0);
+        let step = open.and_then(|n| draft.step(n));
+        let part = step.map(|step| part_of(record, Some(step)));
+        let Some(part) = part.filter(|part| !part.answers.is_empty()) else {
+            draft.event(mark);
+            return;
+        };
+        for answer in &part.answers {
+            self.conversation.take(&answer.call);
+        }
+        draft.results(open.as_slice(), mark, part);
+    }
+
     /// Handles a change of what the program shows.
     fn shown(&mut self, payload: &Payload<'_>, mark: EventDraft<'_>, draft: &mut Draft<'_>) {
         let states = walk::items(payload.delta.unwrap_or_default())
@@ -301,9 +368,13 @@ impl Session {
             .as_ref()
             .is_some_and(|end| end.outcome == Outcome::Failed);
         let at = draft.event(mark.failed(is_failure));
-        let of_session = |key| state.session.and_then(|session| member(session, key));
-        self.parent = short(of_session("parentSessionId")).or(self.parent.take());
-        self.title = short(of_session("title")).or(self.title.take());
+        let known = state.session.map(Known::of).unwrap_or_default();
+        self.parent = short(known.parent).or(self.parent.take());
+        self.title = short(known.title).or(self.title.take());
+        self.created = millis(known.created).or(self.created);
+        if self.conversation.last().is_none() {
+            self.before = known.usage.map(spent).or(self.before.take());
+        }
         // The program repeats the end with each later change.
         let is_known = |known: &Ended| {
             end.as_ref()
@@ -337,7 +408,7 @@ fn ended(turn: &Turn<'_>) -> Option<Ended> {
         "interrupted" => {
             let reason = filled(turn.reason).unwrap_or_default();
             let note = if reason == INTERRUPT {
-                "Vibe records a time limit the same way"
+                "Vibe records a reached time, token or price limit the same way"
             } else {
                 ""
             };
@@ -416,7 +487,45 @@ fn part_of(record: &str, step: Option<&Part>) -> Part {
         }
         _ => {}
     }
+    if let (Some("\"completion\""), Some(request), Some(step)) =
+        (payload.kind, payload.request, step)
+    {
+        part.answers.extend(refusals(request, step));
+    }
     part
+}
+
+/// Returns the failures in a request to the model of calls of `step` that have no result.
+fn refusals(request: &str, step: &Part) -> Vec<Answer> {
+    let is_open = |call: &CallDraft| step.answers.iter().all(|answer| answer.call != call.id);
+    let open: Vec<&str> = (step.calls.iter())
+        .filter(|call| is_open(call))
+        .map(|call| &*call.id)
+        .collect();
+    if open.is_empty() {
+        return Vec::new();
+    }
+    let messages = member(request, "model_input")
+        .and_then(|input| member(input, "messages"))
+        .and_then(|messages| member(messages, "messages"));
+    let failure = |message: &str| {
+        let message = Asked::of(message);
+        let call = text(message.call).filter(|call| open.contains(&&**call))?;
+        let is_failure = message.role == Some("\"tool\"") && message.outcome == Some("\"failure\"");
+        let said = Some(spoken(message.content)).filter(|_| is_failure)?;
+        let fault = member(&said, "result").and_then(|result| member(result, "error"));
+        let words = fault.and_then(|fault| filled(member(fault, "message")));
+        Some(Answer {
+            call,
+            status: Some("error"),
+            error: words.or_else(|| Some(said).filter(|said| !said.is_empty())),
+            output: "null".to_owned(),
+            ..Answer::default()
+        })
+    };
+    walk::items(messages.unwrap_or_default())
+        .filter_map(failure)
+        .collect()
 }
 
 fn answer_of(command: &Command<'_>, output: &Output<'_>) -> Answer {
@@ -516,9 +625,20 @@ fn hunk(block: &str) -> Option<String> {
     Some(hunk)
 }
 
+/// Converts the tokens of the session.
+fn spent(usage: &str) -> Usage {
+    let usage = Spent::of(usage);
+    Usage {
+        input: count(usage.input),
+        cached: count(usage.cached),
+        output: count(usage.output),
+        ..Usage::default()
+    }
+}
+
 /// Converts the tokens of a request. Vibe counts cached input as input.
 fn tokens(usage: &str) -> Tokens {
-    let usage = Usage::of(usage);
+    let usage = Used::of(usage);
     Tokens {
         input: count(usage.input),
         cached: count(usage.cached),

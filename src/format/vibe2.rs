@@ -15,7 +15,9 @@ use super::value::{
     short, unpacked,
 };
 use super::vibe::About;
+use super::watch::begun;
 use super::{Answer, CallDraft, Draft, EventDraft, Part, Reader, Shape, Source, Tool, USER_SHELL};
+use crate::model::json::walk;
 use crate::model::step::{NO_WORDS, Usage};
 use crate::model::{Can, Capabilities, Certainty, Compaction, Ended, Format};
 
@@ -38,11 +40,22 @@ pub(super) static SESSION: Tool = Tool {
     },
     shape: Shape::Lines,
     is: |name, head| {
-        let is_message = |line: Line<'_>| is_text(line.role) && is_text(line.id);
-        name == FILE && objects(head).next().map(Line::of).is_some_and(is_message)
+        let is_message = |text: &str| {
+            let line = Line::of(text);
+            is_text(line.role) && (is_text(line.id) || is_cut(text))
+        };
+        name == FILE && objects(head).next().is_some_and(is_message)
     },
     reader: || Box::new(Session::default()),
 };
+
+/// Returns whether a line is the beginning of a message whose content is longer than the part of a
+/// file that is examined. The id comes after it.
+fn is_cut(line: &str) -> bool {
+    let members = begun(line.as_bytes());
+    let is_begun = |content: &str| content.starts_with('"') && walk::string(content).is_none();
+    matches!(*members, [("\"role\"", _), ("\"content\"", content)] if is_begun(content))
+}
 
 /// The name of a session's file.
 const FILE: &str = "messages.jsonl";

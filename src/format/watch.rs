@@ -464,6 +464,14 @@ pub(super) fn has_begun(head: &[u8], wanted: &[&str]) -> bool {
         .all(|wanted| keys.iter().any(|(key, _)| key.trim_matches('"') == *wanted))
 }
 
+/// Returns a member of an object that may be truncated. `key` includes its quotes.
+pub(super) fn begun_member<'a>(object: &'a str, key: &str) -> Option<&'a str> {
+    begun(object.as_bytes())
+        .into_iter()
+        .find(|(name, _)| *name == key)
+        .map(|(_, value)| value)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

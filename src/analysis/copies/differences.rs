@@ -19,9 +19,10 @@ impl CopyDifferences {
         let (own, others) = (own_steps(run), own_steps(copy));
         // If steps aren't replies, two files of one run may have different numbers of steps.
         let are_replies = copy.steps_are_replies && run.steps_are_replies;
-        // A copy that ends earlier has no records of later steps.
-        let is_whole =
-            others >= own || !are_replies && copy.verdict.certainty == Certainty::Recorded;
+        // A copy that ends earlier has no records of later steps. One without steps may be of a later
+        // turn that has none.
+        let records_end = !are_replies && copy.verdict.certainty == Certainty::Recorded;
+        let is_whole = others >= own || records_end && others > 0;
         let mut differences = Self {
             key: key.to_owned(),
             verdict: copy.verdict.sentence.to_string(),

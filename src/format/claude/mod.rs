@@ -20,6 +20,7 @@ use super::value::{
     count, cut, filled, is_added, is_text, is_true, micros, number, objects, own_words_in, short,
     spoken, stage_beside,
 };
+use super::watch::{begun, begun_member};
 use super::{
     Answer, CallDraft, Draft, EventDraft, Part, Reader, Shape, Source, Tokens, Tool, USER_SHELL,
     UserShell,
@@ -121,13 +122,33 @@ fields! {
 /// a session often starts with summaries or bookkeeping. Other programs that keep sessions keep
 /// only messages and their times.
 fn is_session(head: &[u8]) -> bool {
-    objects(head).any(|line| {
-        let line = Line::of(line);
+    objects(head).any(|text| {
+        let line = Line::of(text);
         // A captured stream has `session_id`.
         (is_text(line.session) && (is_text(line.uuid) || is_text(line.operation)))
             || (line.kind == Some("\"summary\"") && is_text(line.leaf))
             || is_bare_message(&line)
+            || is_cut(&line, text)
     })
+}
+
+/// Returns whether a line is longer than the part of a file that is examined. Its session may come
+/// after its message.
+fn is_cut(line: &Line<'_>, text: &str) -> bool {
+    let members = begun(text.as_bytes());
+    let has = |key: &str| members.iter().any(|(name, _)| *name == key);
+    match members.last() {
+        Some(("\"message\"", message)) if line.message.is_none() => {
+            has("\"parentUuid\"")
+                && has("\"isSidechain\"")
+                && begun_member(message, "\"role\"").is_some()
+        }
+        Some(("\"content\"", content)) => {
+            let is_begun = content.starts_with('"') && walk::string(content).is_none();
+            is_begun && line.kind == Some("\"queue-operation\"") && is_text(line.operation)
+        }
+        _ => false,
+    }
 }
 
 /// Returns whether a line is a message that doesn't name its session.

@@ -8,6 +8,7 @@
 
 use super::changes::{Result, changes};
 use super::{Message, blocks, is_interruption, odd_results, others, tokens};
+use crate::format::gemini::report::{names_command, reported};
 use crate::format::part::{self, text};
 use crate::format::recent::{Recent, RecentSet};
 use crate::format::turns::Turns;
@@ -884,6 +885,11 @@ fn part_of(record: &str, is_qwen: bool) -> Part {
     blocks(&message, reply, line.result, &mut part);
     if is_qwen {
         part.answers.iter_mut().for_each(cancelled_in_words);
+        for answer in &mut part.answers {
+            if answer.error.as_deref().is_some_and(names_command) {
+                *answer = reported(std::mem::take(answer), "");
+            }
+        }
     }
     if let Some(result) = line.result.filter(|result| result.starts_with('{')) {
         part.changes = changes(&Result::of(result), None);

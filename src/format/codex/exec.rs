@@ -9,10 +9,10 @@ use super::item::{failure, served};
 use crate::format::part::{self, text};
 use crate::format::recent::{Recent, RecentSet};
 use crate::format::turns::Turns;
-use crate::format::value::{count, int, is_text, member, objects, short};
+use crate::format::value::{count, int, is_text, member, objects, short, silent};
 use crate::format::{Answer, CallDraft, Draft, EventDraft, Part, Reader, Shape, Source, Tool};
 use crate::model::json::walk;
-use crate::model::step::{DECLINED, NO_WORDS, Usage};
+use crate::model::step::{DECLINED, Usage};
 use crate::model::{
     CAPTURED, Can, Capabilities, Certainty, Ended, EventKind, Format, IssueKind, Outcome,
 };
@@ -63,6 +63,8 @@ struct Stream {
     turns: u64,
     /// The last line started a turn.
     is_fresh: bool,
+    /// Whether the turn has a message of the model with no call after it.
+    is_answered: bool,
     end: Option<Ended>,
     ends: Turns,
     /// The usage of earlier sessions in the same stream.
@@ -130,13 +132,18 @@ impl Reader for Stream {
                 let (end, answer) = self.settled(draft);
                 self.ends
                     .begin(self.last.map_or(0, |last| last + 1), end, answer, None);
-                (self.replying, self.end) = (false, None);
+                (self.replying, self.is_answered, self.end) = (false, false, None);
             }
             ("turn.completed", _) => {
                 self.follow(draft);
                 let at = draft.event(mark);
-                let end = Ended::new(&kind, "Answered", Outcome::Completed, Certainty::Recorded);
+                let (headline, outcome) = match self.is_answered {
+                    true => ("Answered", Outcome::Completed),
+                    false => ("Turn ended without an answer", Outcome::Unknown),
+                };
+                let end = Ended::new(&kind, headline, outcome, Certainty::Recorded);
                 self.end = Some(end.at_event(at));
+                self.is_answered = false;
                 let usage = line.usage.map(Tokens::of).unwrap_or_default();
                 let parts = [usage.input_tokens, usage.output_tokens].map(count);
                 if parts.iter().any(Option::is_some) {
@@ -243,6 +250,8 @@ impl Stream {
             return;
         }
         self.end = None;
+        self.is_answered |= !part.text.is_empty();
+        self.is_answered &= part.calls.is_empty();
         let known = self.last.filter(|_| self.replying);
         let n = draft.reply(
             known,
@@ -358,13 +367,9 @@ fn answer(id: &str, item: &Item<'_>) -> Answer {
         _ => None,
     };
     let bad = matches!(status, Some("error" | "cancelled"));
-    let untold = || {
-        if status == Some("cancelled") {
-            DECLINED
-        } else {
-            NO_WORDS
-        }
-        .to_owned()
+    let untold = || match status {
+        Some("cancelled") => DECLINED.to_owned(),
+        _ => silent(exit),
     };
     let message = item
         .error

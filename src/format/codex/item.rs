@@ -1,7 +1,9 @@
 //! Converts one line of a Codex session into a part of its step.
 
+use std::borrow::Cow;
+
 use crate::format::part::{quoted, text};
-use crate::format::value::{below, count, cut, filled, int, member, spoken, unpacked};
+use crate::format::value::{below, count, cut, filled, int, member, silent, spoken, unpacked};
 use crate::format::{Answer, CallDraft, Part, Tokens};
 use crate::model::json::walk;
 use crate::model::step::{DECLINED, FAILED, NO_WORDS};
@@ -127,7 +129,8 @@ fn answer_of(payload: &Payload<'_>) -> Answer {
     let failed = member(output, "success") == Some("false")
         || first.starts_with("Script failed")
         || first.starts_with("apply_patch verification failed")
-        || first.starts_with("exec_command failed");
+        || first.starts_with("exec_command failed")
+        || REFUSED.iter().any(|words| first.starts_with(words));
     let status = if is_aborted(&said) || is_rejected(&said) {
         Some("cancelled")
     } else if failed || exit.is_some_and(|exit| exit != 0) {
@@ -149,15 +152,36 @@ fn answer_of(payload: &Payload<'_>) -> Answer {
     Answer {
         call: text(payload.call_id).unwrap_or_default(),
         status,
-        error: bad.then(|| match said.split_once("\nOutput:\n") {
-            Some((_, told)) if !told.is_empty() => told.to_owned(),
-            _ if said.is_empty() => NO_WORDS.to_owned(),
-            _ => said.clone(),
+        error: bad.then(|| match printed_in(&said) {
+            Some(printed) if printed.trim().is_empty() => silent(exit),
+            Some(printed) => printed.into_owned(),
+            None if said.is_empty() => NO_WORDS.to_owned(),
+            None => said.clone(),
         }),
         output: if bad { "null".to_owned() } else { output },
         exit,
         ms: None,
     }
+}
+
+/// How the output for a call begins that the program doesn't run.
+const REFUSED: [&str; 3] = [
+    "unsupported call: ",
+    "unsupported custom tool call: ",
+    "failed to parse function arguments: ",
+];
+
+/// Returns what a command printed, if the output for the model says which part of it that is.
+fn printed_in(said: &str) -> Option<Cow<'_, str>> {
+    const BEFORE: &str = "\nOutput:";
+    if said.starts_with('{') && member(said, "metadata").is_some() {
+        return text(member(said, "output")).map(Cow::Owned);
+    }
+    let (_, printed) = match said.strip_suffix(BEFORE) {
+        Some(head) => (head, ""),
+        None => said.split_once("\nOutput:\n")?,
+    };
+    Some(Cow::Borrowed(printed))
 }
 
 /// Returns whether the user stopped a running call.

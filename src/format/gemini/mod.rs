@@ -7,7 +7,10 @@
 //! are done. A call that never finished isn't recorded. No line records how the session ended. This
 //! reader is based on version 0.61.
 
+pub(super) mod report;
 pub(super) mod stream;
+
+use report::reported;
 
 use super::part::{self, text};
 use super::recent::{Recent, RecentSet};
@@ -16,7 +19,7 @@ use super::value::{
     USER_TEXT, below, count, cut, is_text, member, micros, objects, short, spoken, stage_beside,
     status,
 };
-use super::watch::begun;
+use super::watch::{begun, begun_member};
 use super::{
     Answer, CallDraft, Draft, EventDraft, Part, Reader, Shape, Source, Tokens, Tool, USER_SHELL,
     UserShell,
@@ -109,14 +112,6 @@ fn is_session(head: &[u8]) -> bool {
         .is_some_and(|list| is_message(list.trim_start()));
     let is_reply = line.kind == Some("\"gemini\"") && is_message(first);
     is_text(line.session) && is_text(line.project) || is_reply || of_list
-}
-
-/// Returns a member of an object that may be truncated. `key` includes its quotes.
-fn begun_member<'a>(object: &'a str, key: &str) -> Option<&'a str> {
-    begun(object.as_bytes())
-        .into_iter()
-        .find(|(name, _)| *name == key)
-        .map(|(_, value)| value)
 }
 
 /// A session while it is being read.
@@ -637,20 +632,10 @@ fn answer(id: &str, call: &Call<'_>) -> Option<Answer> {
         return None;
     }
     let answer = given_for(id, given, status);
-    // For the program, a failed command is a success. Its exit code is at the end of its output.
-    let exit = answer.status == Some("success") && call.name == Some("\"run_shell_command\"");
-    let said = text(Some(&answer.output)).filter(|_| exit);
-    let printed = text(call.display).unwrap_or_default();
-    let exit = said.as_deref().and_then(|said| exit_in(said, &printed));
-    Some(match (exit.filter(|exit| *exit != 0), said) {
-        (Some(exit), Some(said)) => Answer {
-            status: Some("error"),
-            exit: Some(exit),
-            error: Some(said),
-            output: "null".to_owned(),
-            ..answer
-        },
-        _ => answer,
+    let is_command = call.name == Some("\"run_shell_command\"");
+    Some(match is_command {
+        true => reported(answer, &text(call.display).unwrap_or_default()),
+        false => answer,
     })
 }
 
@@ -672,33 +657,6 @@ pub(super) fn given_for(id: &str, given: Option<&str>, status: Option<&'static s
         output: output.unwrap_or("null").to_owned(),
         ..Answer::default()
     }
-}
-
-/// Returns the exit code that the program adds after a command's output. `printed` is that output,
-/// as far as it is known.
-fn exit_in(output: &str, printed: &str) -> Option<i64> {
-    const BEHIND: [&str; 4] = [
-        "</untrusted_context>",
-        "Process Group PGID: ",
-        "Background PIDs: ",
-        "Signal: ",
-    ];
-    let mut rest = output.trim_end();
-    while let Some((before, last)) = rest.rsplit_once('\n')
-        && BEHIND.iter().any(|word| last.starts_with(word))
-    {
-        rest = before.trim_end();
-    }
-    let exit = rest
-        .rsplit_once('\n')?
-        .1
-        .strip_prefix("Exit Code: ")?
-        .trim()
-        .parse()
-        .ok();
-    let printed = printed.trim_end();
-    // A command may print such a line itself.
-    exit.filter(|_| printed.is_empty() || !rest.ends_with(printed))
 }
 
 /// Returns the files and plans that a result reports as changed, with both sides if known.

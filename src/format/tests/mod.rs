@@ -1,4 +1,5 @@
 mod damage;
+mod heads;
 
 use super::*;
 use crate::model::head::MAX_CHANGED;

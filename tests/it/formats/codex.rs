@@ -7,6 +7,7 @@ use serde_json::json;
 use super::truth::compare;
 use super::{damaged, read, sample};
 use crate::board::Board;
+use crate::cli::board;
 
 fn rollout(time: &str, n: usize) -> PathBuf {
     let dir = "tools/codex/sessions/2026/05/04";
@@ -165,6 +166,119 @@ fn an_error_of_a_turn_counts_whatever_it_is() {
     assert_eq!(ends("\"no room\""), (Failed, said.to_owned()));
     assert_eq!(ends("{\"message\":\"no room\"}"), (Failed, said.to_owned()));
     assert_eq!(ends("true").0, Failed);
+}
+
+#[test]
+fn a_call_that_the_program_refuses_has_failed_and_a_silent_command_has_its_code() {
+    let text = std::fs::read_to_string(rollout("09-00-00", 1)).expect("the sample");
+    let temp = tempfile::tempdir().expect("a directory");
+    let path = temp.path().join("rollout-a.jsonl");
+    let first = text.lines().next().expect("a line");
+    let result = |output: &str| {
+        let line = |at: u8, payload: serde_json::Value| json!({"timestamp": format!("2026-05-04T09:00:0{at}.000Z"), "type": "response_item", "payload": payload});
+        let call = json!({"type": "function_call", "name": "exec_command", "arguments": "{}", "call_id": "c"});
+        let given = json!({"type": "function_call_output", "call_id": "c", "output": output});
+        let lines = format!("{first}\n{}\n{}\n", line(1, call), line(2, given));
+        std::fs::write(&path, lines).expect("written");
+        let result = read(&path).step(0)["action_results"][0].clone();
+        let words = |key: &str| result[key].as_str().unwrap_or_default().to_owned();
+        (words("status"), words("error"))
+    };
+    let failed = |error: &str| ("error".to_owned(), error.to_owned());
+    for refusal in [
+        "unsupported call: make_coffee",
+        "failed to parse function arguments: missing field `cmd` at line 1 column 18",
+    ] {
+        assert_eq!(result(refusal), failed(refusal));
+    }
+    let head = "Chunk ID: 1\nWall time: 0.0000 seconds\nProcess exited with code 4\nOutput:";
+    let silent = failed("exit code 4, no output");
+    assert_eq!(result(head), silent);
+    assert_eq!(result(&format!("{head}\n")), silent);
+    assert_eq!(result(&format!("{head}\ntwo\n")), failed("two\n"));
+    let older = |output: &str| json!({"output": output, "metadata": {"exit_code": 4}}).to_string();
+    assert_eq!(result(&older("")), silent);
+    assert_eq!(result(&older("two\n")), failed("two\n"));
+}
+
+#[test]
+fn a_turn_of_a_stream_without_a_last_message_has_no_answer() {
+    let temp = tempfile::tempdir().expect("a directory");
+    let path = temp.path().join("stdout.jsonl");
+    let ends = |items: &[serde_json::Value]| {
+        let line = |kind: &str, item: &serde_json::Value| {
+            format!("{}\n", json!({"type": kind, "item": item}))
+        };
+        let items: String = items
+            .iter()
+            .map(|item| line("item.completed", item))
+            .collect();
+        let (thread, turn) = (
+            json!({"type": "thread.started", "thread_id": "t"}),
+            json!({"type": "turn.started"}),
+        );
+        let end =
+            json!({"type": "turn.completed", "usage": {"input_tokens": 9, "output_tokens": 1}});
+        std::fs::write(&path, format!("{thread}\n{turn}\n{items}{end}\n")).expect("written");
+        let row = read(&path).row;
+        (
+            row.verdict.sentence.to_string(),
+            row.verdict.outcome.as_str(),
+            row.answer,
+        )
+    };
+    let command = json!({"id": "a", "type": "command_execution", "command": "ls", "aggregated_output": "", "exit_code": 0, "status": "completed"});
+    let message = json!({"id": "b", "type": "agent_message", "text": "Done."});
+    let none = || {
+        (
+            "Turn ended without an answer after step 0".to_owned(),
+            "unknown",
+            None,
+        )
+    };
+    assert_eq!(ends(std::slice::from_ref(&command)), none());
+    assert_eq!(ends(&[message.clone(), command.clone()]), none());
+    let answered = ends(&[command, message]);
+    assert_eq!(answered.0, "Answered at step 1");
+    assert_eq!(answered.2.as_deref(), Some("Done."));
+}
+
+#[test]
+fn the_stream_of_a_later_turn_without_steps_does_not_contradict_the_session() {
+    let text = std::fs::read_to_string(rollout("09-00-00", 1)).expect("the sample");
+    let id = "019df000-0000-7000-8000-0000000000a1";
+    assert!(text.contains(id));
+    let temp = tempfile::tempdir().expect("a directory");
+    let error = json!({"message": "429 Too Many Requests", "codex_error_info": {"response_too_many_failed_attempts": {}}});
+    let line = |payload: serde_json::Value| json!({"timestamp": "2026-05-04T10:00:00.000Z", "type": "event_msg", "payload": payload});
+    let started = line(json!({"type": "task_started", "turn_id": "z"}));
+    let ended = line(
+        json!({"type": "task_complete", "turn_id": "z", "last_agent_message": null, "error": error}),
+    );
+    let session = format!("{text}{started}\n{ended}\n");
+    std::fs::write(temp.path().join(format!("rollout-{id}.jsonl")), session).expect("written");
+    let stream = [
+        json!({"type": "thread.started", "thread_id": id}),
+        json!({"type": "turn.started"}),
+        json!({"type": "turn.failed", "error": {"message": "429 Too Many Requests"}}),
+    ];
+    let stream = stream.map(|line| format!("{line}\n")).concat();
+    std::fs::write(temp.path().join("stdout.jsonl"), stream).expect("written");
+    let said = board(&["list", &temp.path().display().to_string(), "--json"]);
+    assert_eq!(said.code, 0, "{}", said.stderr);
+    let list: serde_json::Value = serde_json::from_str(&said.stdout).expect("JSON");
+    let run = list["runs"]
+        .as_array()
+        .expect("runs")
+        .iter()
+        .find(|run| run["format"] == "Codex session");
+    let run = run.expect("the session");
+    assert_eq!(run["contradictions"], 0, "{run}");
+    let verdict = run["verdict"].as_str().expect("words");
+    assert!(
+        verdict.contains("a later turn has no steps: API error: 429"),
+        "{verdict}"
+    );
 }
 
 #[test]

@@ -369,6 +369,49 @@ fn a_command_that_prints_an_exit_code_has_not_failed() {
 }
 
 #[test]
+fn a_failed_command_has_its_output_as_error() {
+    let temp = tempfile::tempdir().expect("a directory");
+    let file = temp.path().join("session.jsonl");
+    let result = |output: &str, display: &str| {
+        let output = format!(
+            "<untrusted_context>\nOutput: {output}\nProcess Group PGID: 42\n</untrusted_context>"
+        );
+        let call = serde_json::json!({
+            "id": "c", "name": "run_shell_command", "args": {}, "status": "success", "resultDisplay": display,
+            "result": [{"functionResponse": {"response": {"output": output}}}],
+        });
+        let lines = [
+            serde_json::json!({"sessionId": "a", "projectHash": "b"}),
+            serde_json::json!({"id": "g", "type": "gemini", "content": "", "toolCalls": [call]}),
+        ];
+        std::fs::write(&file, lines.map(|line| format!("{line}\n")).concat()).expect("written");
+        let result = read(&file).step(0)["action_results"][0].clone();
+        let words = |key: &str| result[key].as_str().unwrap_or_default().to_owned();
+        (
+            words("status"),
+            words("error"),
+            result["returncode"].as_i64(),
+        )
+    };
+    let failed = |words: &str, code| ("error".to_owned(), words.to_owned(), code);
+    assert_eq!(result("two\nExit Code: 1", "two"), failed("two", Some(1)));
+    // What a command prints may look like the end of a line of the program.
+    assert_eq!(result("1\nExit Code: 1", "1"), failed("1", Some(1)));
+    let silent = failed("exit code 4, no output", Some(4));
+    assert_eq!(
+        result("(empty)\nExit Code: 4", "Command exited with code: 4"),
+        silent
+    );
+    let killed = failed("ended by signal 9, no output", None);
+    assert_eq!(
+        result("(empty)\nSignal: 9", "Command terminated by signal: 9"),
+        killed
+    );
+    let (status, error, code) = result("Signal: 9", "Signal: 9");
+    assert_eq!((&*status, &*error, code), ("success", "", None));
+}
+
+#[test]
 fn whether_a_command_failed_is_not_known_from_a_stream() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("stream.jsonl");

@@ -142,3 +142,156 @@ fn real_streams_agree_with_what_is_known_of_them() {
         .collect();
     compare("qwen", |file| file == "stream.jsonl", &fields, &known);
 }
+
+/// Writes a session in the shape of version 0.24.
+struct Lines {
+    lines: Vec<serde_json::Value>,
+    agent: Option<&'static str>,
+}
+
+impl Lines {
+    fn new(agent: Option<&'static str>) -> Self {
+        let lines = Vec::new();
+        Self { lines, agent }
+    }
+
+    fn add(&mut self, kind: &str, more: serde_json::Value) {
+        let n = self.lines.len();
+        let mut line = serde_json::json!({
+            "uuid": format!("u{n}"), "sessionId": "s", "timestamp": format!("2026-05-04T09:00:0{n}.000Z"),
+            "type": kind, "version": "0.24.4", "agentId": self.agent,
+        });
+        let (object, more) = (line.as_object_mut().unwrap(), more.as_object().unwrap());
+        object.extend(more.clone());
+        self.lines.push(line);
+    }
+
+    fn message(&mut self, kind: &str, part: serde_json::Value) {
+        self.add(
+            kind,
+            serde_json::json!({"message": {"role": "x", "parts": [part]}}),
+        );
+    }
+
+    fn event(&mut self, event: serde_json::Value) {
+        let payload = serde_json::json!({"uiEvent": event});
+        let more = serde_json::json!({"subtype": "ui_telemetry", "systemPayload": payload});
+        self.add("system", more);
+    }
+
+    fn response(&mut self) {
+        self.event(serde_json::json!({"event.name": "qwen-code.api_response"}));
+    }
+
+    fn write(&self, path: &std::path::Path) {
+        let lines: String = self.lines.iter().map(|line| format!("{line}\n")).collect();
+        std::fs::write(path, lines).expect("written");
+    }
+}
+
+#[test]
+fn a_reply_without_a_response_of_the_service_was_interrupted() {
+    let temp = tempfile::tempdir().expect("a directory");
+    let file = temp.path().join("session.jsonl");
+    let text = |text: &str| serde_json::json!({"text": text});
+    let call =
+        serde_json::json!({"functionCall": {"id": "c", "name": "run_shell_command", "args": {}}});
+    let given = serde_json::json!({"functionResponse": {"id": "c", "name": "run_shell_command", "response": {"output": "hi"}}});
+    let ends = |responses: [bool; 2], error: bool| {
+        let mut lines = Lines::new(None);
+        lines.message("user", text("Say hi."));
+        if responses[0] {
+            lines.response();
+        }
+        lines.message("assistant", call.clone());
+        lines.message("tool_result", given.clone());
+        if responses[1] {
+            lines.response();
+        }
+        if error {
+            let event = serde_json::json!({"event.name": "qwen-code.api_error", "error_message": "terminated"});
+            lines.event(event);
+        }
+        lines.message("assistant", text("A long story beg"));
+        lines.write(&file);
+        let row = read(&file).row;
+        (row.verdict.sentence.to_string(), row.answer.is_some())
+    };
+    let cut = "Interrupted in step 1 while the model replied; its complete response isn't recorded";
+    assert_eq!(ends([true, false], false), (cut.to_owned(), false));
+    // No usage either, but a response.
+    let answered = "Finished at step 1 (inferred: the last reply made no tool calls)";
+    assert_eq!(ends([true, true], false), (answered.to_owned(), true));
+    // Without any record of a response, nothing is known about it.
+    assert_eq!(ends([false, false], false), (answered.to_owned(), true));
+    let failed = "API error after step 1: terminated (inferred from \"api_error\")";
+    assert_eq!(ends([true, false], true), (failed.to_owned(), false));
+}
+
+#[test]
+fn the_document_next_to_a_sub_agents_file_records_its_end() {
+    let temp = tempfile::tempdir().expect("a directory");
+    let file = temp.path().join("agent-general-purpose-c3.jsonl");
+    let mut lines = Lines::new(Some("general-purpose-c3"));
+    lines.message("user", serde_json::json!({"text": "Look."}));
+    let ends = |lines: &Lines, state: &str| {
+        lines.write(&file);
+        let state_file = temp.path().join("agent-general-purpose-c3.meta.json");
+        std::fs::write(state_file, state).expect("written");
+        let verdict = read(&file).row.verdict;
+        let certainty = verdict.certainty.as_str();
+        (verdict.sentence.to_string(), certainty)
+    };
+    let error = r#""Unhandled error. ({\n  subagentId: 'a',\n  error: '400 bad thing',\n  timestamp: 1\n})""#;
+    let failed = format!(r#"{{"agentId":"a","status":"failed","lastError":{error}}}"#);
+    let (sentence, certainty) = ends(&lines, &failed);
+    assert!(sentence.contains("Failed with an error"), "{sentence}");
+    assert!(sentence.ends_with(": 400 bad thing"), "{sentence}");
+    assert_eq!(certainty, "recorded");
+    let running = ends(&lines, r#"{"status":"running"}"#);
+    assert!(running.0.starts_with("No model reply"), "{}", running.0);
+    lines.message("assistant", serde_json::json!({"text": "Nobody."}));
+    let completed = ends(&lines, r#"{"status":"completed"}"#);
+    assert_eq!(completed, ("Answered at step 0".to_owned(), "recorded"));
+}
+
+#[test]
+fn a_failed_command_has_its_output_as_error() {
+    let temp = tempfile::tempdir().expect("a directory");
+    let file = temp.path().join("session.jsonl");
+    let result = |output: &str, exit: &str, signal: &str, display: serde_json::Value| {
+        let report = format!(
+            "Command: x\nDirectory: (root)\nOutput: {output}\nError: (none)\nExit Code: {exit}\n\
+             Signal: {signal}\nProcess Group PGID: (none)"
+        );
+        let mut lines = Lines::new(None);
+        lines.message("user", serde_json::json!({"text": "Try it."}));
+        let call =
+            serde_json::json!({"id": "c", "name": "run_shell_command", "args": {"command": "x"}});
+        lines.message("assistant", serde_json::json!({"functionCall": call}));
+        let given = serde_json::json!({"id": "c", "name": "run_shell_command", "response": {"error": report}});
+        lines.add(
+            "tool_result",
+            serde_json::json!({
+                "message": {"role": "user", "parts": [{"functionResponse": given}]},
+                "toolCallResult": {"callId": "c", "status": "error", "resultDisplay": display},
+            }),
+        );
+        lines.write(&file);
+        let result = read(&file).step(0)["action_results"][0].clone();
+        let error = result["error"].as_str().map(str::to_owned);
+        (error.unwrap_or_default(), result["returncode"].as_i64())
+    };
+    let shown =
+        |output: &str| serde_json::json!({"type": "shell_result", "exitCode": 1, "output": output});
+    assert_eq!(
+        result("two", "1", "(none)", shown("two")),
+        ("two".to_owned(), Some(1))
+    );
+    let silent = ("exit code 1, no output".to_owned(), Some(1));
+    assert_eq!(result("(empty)", "1", "(none)", shown("")), silent);
+    // Older versions record no more than the text.
+    assert_eq!(result("(empty)", "1", "(none)", "".into()), silent);
+    let killed = ("ended by signal 9, no output".to_owned(), None);
+    assert_eq!(result("(empty)", "(none)", "9", "".into()), killed);
+}

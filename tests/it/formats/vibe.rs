@@ -144,6 +144,119 @@ fn a_journal_that_begins_later_says_what_is_missing() {
 }
 
 #[test]
+fn the_tokens_of_a_resumed_session_include_what_came_before() {
+    let temp = tempfile::tempdir().expect("a directory");
+    let later = temp.path().join("0000000000000012.jsonl");
+    let mut spent = [500, 100, 30];
+    let mut lines = String::new();
+    let text = std::fs::read_to_string(journal(2)).expect("the sample");
+    for line in text.lines().skip(11) {
+        let mut line: serde_json::Value = serde_json::from_str(line).expect("JSON");
+        let usage = &line["payload"]["input"]["command"]["result"]["usage"];
+        for (sum, key) in [
+            (0, "input_tokens"),
+            (1, "cached_input_tokens"),
+            (2, "output_tokens"),
+        ] {
+            spent[sum] += usage[key].as_u64().unwrap_or_default();
+        }
+        let changes = line["payload"]["delta"].as_array_mut();
+        for change in changes
+            .into_iter()
+            .flatten()
+            .filter(|change| change["op"] == "set_envelope")
+        {
+            change["state"]["session"]["tokenUsage"] = serde_json::json!({
+                "inputTokens": spent[0], "cachedInputTokens": spent[1], "outputTokens": spent[2],
+            });
+        }
+        lines += &format!("{line}\n");
+    }
+    std::fs::write(&later, lines).expect("written");
+    let run = read(&later);
+    let (row, manifest) = (&run.row, run.index.manifest().get().expect("a manifest"));
+    // The reply after the start took 620.
+    assert_eq!((row.steps, row.tokens), (1, Some(530 + 620)));
+    assert_eq!(
+        (row.usage.input, row.usage.cached, row.usage.output),
+        (Some(spent[0]), Some(spent[1]), Some(spent[2]))
+    );
+    assert!(row.tokens_of_thread);
+    assert_eq!(row.model_calls, None);
+    assert_eq!(manifest.started_at, Some(1_777_888_800_000_000));
+    assert_eq!(row.started, manifest.started_at);
+    assert!(
+        row.duration_ms.is_some_and(|ms| ms > 60_000.0),
+        "{:?}",
+        row.duration_ms
+    );
+}
+
+#[test]
+fn a_call_that_the_core_refuses_has_failed() {
+    let temp = tempfile::tempdir().expect("a directory");
+    let path = temp.path().join("journal.jsonl");
+    let mut lines = Vec::new();
+    let mut add = |kind: &str, payload: serde_json::Value| {
+        let sequence = lines.len() + 1;
+        lines.push(serde_json::json!({
+            "payload": payload, "recovery_journal_record_version": 1, "sequence": sequence, "type": kind,
+        }));
+    };
+    let input = |command: serde_json::Value, at: u64| serde_json::json!({"input": {"command": command, "determinism": {"time_unix_ms": 1_777_888_800_000_u64 + at}}});
+    let prompt = serde_json::json!({"type": "user_message", "content": [{"type": "text", "text": "Make coffee."}]});
+    add("core_input", input(prompt, 0));
+    let reply = |parts: serde_json::Value| serde_json::json!({"type": "completion_succeeded", "result": {"finish_reason": "stop", "parts": parts}});
+    let call = |id: &str, name: &str| serde_json::json!({"type": "tool_call", "id": id, "name": name, "arguments_json": "{}"});
+    add(
+        "core_input",
+        input(
+            reply(serde_json::json!([
+                call("a", "make_coffee"),
+                call("b", "bash")
+            ])),
+            1,
+        ),
+    );
+    let done = serde_json::json!({"type": "tool_succeeded", "call_id": "b", "result": {"content": [{"type": "text", "text": "hi"}]}});
+    add("core_input", input(done, 2));
+    let error = r#"{"result":{"type":"error","error":{"name":"InvalidToolCall","message":"unsupported top-level tool"}}}"#;
+    let given = |id: &str, outcome: &str, said: &str| serde_json::json!({"role": "tool", "tool_call_id": id, "outcome": outcome, "content": [{"type": "text", "text": said}]});
+    let messages = [
+        given("a", "failure", error),
+        given("b", "failure", "no"),
+        given("z", "failure", "no"),
+    ];
+    let request = serde_json::json!({"iteration": 1, "model_input": {"messages": {"messages": messages, "type": "append"}}});
+    add(
+        "action_intent",
+        serde_json::json!({"kind": "completion", "request": request}),
+    );
+    add(
+        "core_input",
+        input(
+            reply(serde_json::json!([{"type": "text", "text": "No."}])),
+            3,
+        ),
+    );
+    let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
+    std::fs::write(&path, text).expect("written");
+    let run = read(&path);
+    let row = &run.row;
+    assert_eq!(
+        (row.steps, row.tool_calls, row.tool_errors),
+        (2, Some(2), Some(1))
+    );
+    let results = &run.step(0)["action_results"];
+    assert_eq!(
+        (&results[0]["status"], &results[0]["error"]),
+        (&"error".into(), &"unsupported top-level tool".into())
+    );
+    assert_eq!(results[1]["status"], "success");
+    damaged(&path);
+}
+
+#[test]
 fn a_damaged_session_loses_only_what_is_damaged() {
     (1..=4).for_each(|session| damaged(&journal(session)));
 }
