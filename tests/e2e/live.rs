@@ -89,7 +89,7 @@ fn a_run_that_ends_says_so_on_the_open_page() {
     mark(&page);
     writer.finish("final");
     page.wait("/answered/i.test(document.querySelector('#verdict').innerText)");
-    page.wait("/ended/i.test(document.querySelector('[data-live-word]').innerText)");
+    page.wait("/inactive/i.test(document.querySelector('[data-live-word]').innerText)");
     assert_marked(&page);
 }
 

@@ -133,7 +133,7 @@ fn a_new_score_appears_and_the_focus_stays() {
     let said = page.eval("document.querySelector('#lane-0 [data-readout]').textContent");
     assert_eq!(said, "step 1 · ProgressCritic 0.75");
     writer.finish("final");
-    page.wait("/ended/i.test(document.querySelector('[data-live-word]').innerText)");
+    page.wait("/inactive/i.test(document.querySelector('[data-live-word]').innerText)");
     assert_eq!(page.complaints(), Vec::<String>::new());
 }
 

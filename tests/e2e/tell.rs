@@ -98,7 +98,7 @@ fn a_hidden_page_that_nobody_asked_disconnects() {
         (site.board.json("/api/runs/live")["liveness"] == "finished").then_some(())
     });
     hide(&page, false);
-    page.wait("/ended/i.test(document.querySelector('[data-live-word]').innerText)");
+    page.wait("/inactive/i.test(document.querySelector('[data-live-word]').innerText)");
     page.wait("/answered/i.test(document.querySelector('#verdict').innerText)");
     assert_eq!(
         page.eval("[window.asked, window.notes.length]"),
@@ -162,12 +162,12 @@ fn a_page_says_why_it_cannot_tell() {
     page.wait("document.querySelector('.told').innerText === ''");
     page.eval("delete window.Notification; window.Notification = undefined");
     page.click(".tell button");
-    page.wait("document.querySelector('.told').innerText.includes('no notifications')");
+    page.wait("document.querySelector('.told').innerText.includes('support notifications')");
     page.eval("void Object.defineProperty(window, 'isSecureContext', { value: false })");
     page.click(".tell button");
     page.wait("document.querySelector('.told').innerText.includes('https://')");
     writer.finish("final");
-    page.wait("/ended/i.test(document.querySelector('[data-live-word]').innerText)");
+    page.wait("/inactive/i.test(document.querySelector('[data-live-word]').innerText)");
     assert_eq!(page.complaints(), Vec::<String>::new());
 }
 
