@@ -155,7 +155,7 @@ impl Lines {
         Self { lines, agent }
     }
 
-    fn add(&mut self, kind: &str, more: serde_json::Value) {
+    fn add(&mut self, kind: &str, more: &serde_json::Value) {
         let n = self.lines.len();
         let mut line = serde_json::json!({
             "uuid": format!("u{n}"), "sessionId": "s", "timestamp": format!("2026-05-04T09:00:0{n}.000Z"),
@@ -166,21 +166,21 @@ impl Lines {
         self.lines.push(line);
     }
 
-    fn message(&mut self, kind: &str, part: serde_json::Value) {
+    fn message(&mut self, kind: &str, part: &serde_json::Value) {
         self.add(
             kind,
-            serde_json::json!({"message": {"role": "x", "parts": [part]}}),
+            &serde_json::json!({"message": {"role": "x", "parts": [part]}}),
         );
     }
 
-    fn event(&mut self, event: serde_json::Value) {
+    fn event(&mut self, event: &serde_json::Value) {
         let payload = serde_json::json!({"uiEvent": event});
         let more = serde_json::json!({"subtype": "ui_telemetry", "systemPayload": payload});
-        self.add("system", more);
+        self.add("system", &more);
     }
 
     fn response(&mut self) {
-        self.event(serde_json::json!({"event.name": "qwen-code.api_response"}));
+        self.event(&serde_json::json!({"event.name": "qwen-code.api_response"}));
     }
 
     fn write(&self, path: &std::path::Path) {
@@ -199,20 +199,20 @@ fn a_reply_without_a_response_of_the_service_was_interrupted() {
     let given = serde_json::json!({"functionResponse": {"id": "c", "name": "run_shell_command", "response": {"output": "hi"}}});
     let ends = |responses: [bool; 2], error: bool| {
         let mut lines = Lines::new(None);
-        lines.message("user", text("Say hi."));
+        lines.message("user", &text("Say hi."));
         if responses[0] {
             lines.response();
         }
-        lines.message("assistant", call.clone());
-        lines.message("tool_result", given.clone());
+        lines.message("assistant", &call);
+        lines.message("tool_result", &given);
         if responses[1] {
             lines.response();
         }
         if error {
             let event = serde_json::json!({"event.name": "qwen-code.api_error", "error_message": "terminated"});
-            lines.event(event);
+            lines.event(&event);
         }
-        lines.message("assistant", text("A long story beg"));
+        lines.message("assistant", &text("A long story beg"));
         lines.write(&file);
         let row = read(&file).row;
         (row.verdict.sentence.to_string(), row.answer.is_some())
@@ -233,7 +233,7 @@ fn the_document_next_to_a_sub_agents_file_records_its_end() {
     let temp = tempfile::tempdir().expect("a directory");
     let file = temp.path().join("agent-general-purpose-c3.jsonl");
     let mut lines = Lines::new(Some("general-purpose-c3"));
-    lines.message("user", serde_json::json!({"text": "Look."}));
+    lines.message("user", &serde_json::json!({"text": "Look."}));
     let ends = |lines: &Lines, state: &str| {
         lines.write(&file);
         let state_file = temp.path().join("agent-general-purpose-c3.meta.json");
@@ -250,7 +250,7 @@ fn the_document_next_to_a_sub_agents_file_records_its_end() {
     assert_eq!(certainty, "recorded");
     let running = ends(&lines, r#"{"status":"running"}"#);
     assert!(running.0.starts_with("No model reply"), "{}", running.0);
-    lines.message("assistant", serde_json::json!({"text": "Nobody."}));
+    lines.message("assistant", &serde_json::json!({"text": "Nobody."}));
     let completed = ends(&lines, r#"{"status":"completed"}"#);
     assert_eq!(completed, ("Answered at step 0".to_owned(), "recorded"));
 }
@@ -265,14 +265,14 @@ fn a_failed_command_has_its_output_as_error() {
              Signal: {signal}\nProcess Group PGID: (none)"
         );
         let mut lines = Lines::new(None);
-        lines.message("user", serde_json::json!({"text": "Try it."}));
+        lines.message("user", &serde_json::json!({"text": "Try it."}));
         let call =
             serde_json::json!({"id": "c", "name": "run_shell_command", "args": {"command": "x"}});
-        lines.message("assistant", serde_json::json!({"functionCall": call}));
+        lines.message("assistant", &serde_json::json!({"functionCall": call}));
         let given = serde_json::json!({"id": "c", "name": "run_shell_command", "response": {"error": report}});
         lines.add(
             "tool_result",
-            serde_json::json!({
+            &serde_json::json!({
                 "message": {"role": "user", "parts": [{"functionResponse": given}]},
                 "toolCallResult": {"callId": "c", "status": "error", "resultDisplay": display},
             }),
