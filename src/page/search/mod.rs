@@ -137,6 +137,7 @@ async fn ask(
         SAID => Scope::Said,
         other => return Err(unknown_scope(other)),
     };
+    let is_in_a_hurry = is_in_a_hurry(params)? || asker == Asker::Person;
     let context = Context {
         scope,
         typed: params.text("in").to_owned(),
@@ -166,7 +167,7 @@ async fn ask(
     };
     let searches = &state.searches;
     let limit = context.limit;
-    let job = if asker == Asker::Person || is_in_a_hurry(params)? {
+    let job = if is_in_a_hurry {
         let is_enough = move |search: &Search| search.has(limit);
         searches.ask(params, question, make, is_enough).await?
     } else {

@@ -3,6 +3,7 @@
 use std::num::NonZero;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::thread::Builder;
 use std::time::Instant;
 
 use crate::analysis::search::{InLine, LeftOut, LineMatch, LinePlace, MAX_HITS, Needle, Tally};
@@ -482,7 +483,10 @@ impl Task for Search {
             // The newest runs are searched meanwhile. They may have enough hits for a page, and with many
             // hits the index takes longer to answer.
             if let Some(asked) = asked {
-                scope.spawn(|| asked.ask(&self.needle));
+                let ask = || asked.ask(&self.needle);
+                if Builder::new().spawn_scoped(scope, ask).is_err() {
+                    ask();
+                }
             }
             in_order(parts, self.threads, work, take);
             has_ended.store(true, Ordering::Relaxed);
