@@ -308,6 +308,8 @@ fn a_key_copies_the_link_to_the_step() {
     let page = site.open(&format!("{PAGE}&step=40#t40"));
     page.wait("document.readyState === 'complete'");
     wait_for(&page, 40);
+    // The outline knows the step in view a moment later.
+    page.wait("document.querySelector('#outline a[aria-current]')?.dataset.step === '40'");
     page.press("y");
     page.wait("document.querySelector('#t40 [data-copy-link]').textContent === 'Copied'");
 }
