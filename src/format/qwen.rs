@@ -48,8 +48,10 @@ pub(super) static SESSION: Tool = Tool {
         let is_ours = |text: &str| {
             let line = Line::of(text);
             // The message may be longer than the part of the file that is examined.
-            let message = || begun_member(text, "\"message\"");
-            let parts = || begun_member(message()?, "\"parts\"");
+            let parts = || match line.message {
+                Some(message) => member(message, "parts"),
+                None => begun_member(begun_member(text, "\"message\"")?, "\"parts\""),
+            };
             is_text(line.session)
                 && is_text(line.uuid)
                 && (line.payload.is_some() || parts().is_some())

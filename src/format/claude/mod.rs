@@ -135,17 +135,18 @@ fn is_session(head: &[u8]) -> bool {
 /// Returns whether a line is longer than the part of a file that is examined. Its session may come
 /// after its message.
 fn is_cut(line: &Line<'_>, text: &str) -> bool {
+    let is_queued = line.kind == Some("\"queue-operation\"") && is_text(line.operation);
+    if !is_queued && (line.sidechain.is_none() || line.message.is_some()) {
+        return false;
+    }
     let members = begun(text.as_bytes());
-    let has = |key: &str| members.iter().any(|(name, _)| *name == key);
     match members.last() {
-        Some(("\"message\"", message)) if line.message.is_none() => {
-            has("\"parentUuid\"")
-                && has("\"isSidechain\"")
-                && begun_member(message, "\"role\"").is_some()
+        Some(("\"message\"", message)) => {
+            let has_parent = members.iter().any(|(name, _)| *name == "\"parentUuid\"");
+            has_parent && begun_member(message, "\"role\"").is_some()
         }
         Some(("\"content\"", content)) => {
-            let is_begun = content.starts_with('"') && walk::string(content).is_none();
-            is_begun && line.kind == Some("\"queue-operation\"") && is_text(line.operation)
+            is_queued && content.starts_with('"') && walk::string(content).is_none()
         }
         _ => false,
     }
