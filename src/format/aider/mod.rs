@@ -24,7 +24,7 @@ use super::{
     Tool,
 };
 use crate::model::step::NO_WORDS;
-use crate::model::{Can, Capabilities, Certainty, Ended, Format, IssueKind, Outcome};
+use crate::model::{Can, Capabilities, Certainty, Ended, Format, IssueKind, Outcome, StepHead};
 
 /// A session in a history.
 pub(super) static SESSION: Tool = Tool {
@@ -112,8 +112,8 @@ struct Session {
     model: Option<Box<str>>,
     /// Whether the model has replied to the last prompt, so that an interruption stops nothing.
     is_answered: bool,
-    /// The words after a command that asks the model. The program repeats them as a prompt.
-    asked: Option<String>,
+    /// A hash of the words after a command that asks the model. The program repeats them as a prompt.
+    asked: Option<u64>,
     /// The cost so far in US dollars, and the numbers of requests with tokens and with a cost.
     cost: f64,
     counted: u64,
@@ -140,12 +140,8 @@ impl Reader for Session {
                 let part = reply_of(&words);
                 self.conversation.reply(None, None, mark, part, draft);
                 // The text so far of an interrupted reply follows the interruption.
-                let is_interrupted = |end: &Ended| end.outcome == Outcome::Cancelled;
-                self.end = self
-                    .end
-                    .take()
-                    .filter(|end| !self.is_answered && is_interrupted(end));
-                self.is_answered = true;
+                self.end.take_if(|end| end.outcome != Outcome::Cancelled);
+                (self.is_answered, self.asked) = (true, None);
             }
             _ => self.program(&words, record.text, mark, draft),
         }
@@ -179,12 +175,13 @@ impl Session {
         const ASKS: [&str; 4] = ["/ask ", "/code ", "/architect ", "/context "];
         let asked = ASKS.iter().find_map(|ask| words.strip_prefix(ask));
         let is_command = words.starts_with(['/', '!']) && asked.is_none();
-        let is_again = self.asked.take().is_some_and(|asked| asked == words);
+        let hash = |words: &str| StepHead::print_of(words.trim().as_bytes());
+        let is_again = self.asked.take() == Some(hash(words));
         if is_command || is_again {
             draft.event(EventDraft::new("user", None).stage("command"));
             return;
         }
-        self.asked = asked.map(|asked| asked.trim().to_owned());
+        self.asked = asked.map(hash);
         let (end, answer) = self.settled(draft);
         self.ends
             .begin(self.conversation.steps(), end, answer, None);
