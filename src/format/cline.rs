@@ -377,11 +377,7 @@ fn answer_of(result: &Block<'_>) -> (Answer, String) {
         (None, Some(words)) => quoted(words),
         (None, None) => "null".to_owned(),
     };
-    let error = bad.then(|| match items.iter().any(is_bad) {
-        true => words_of(&items, is_bad, exit.is_some()),
-        false if said.is_empty() => NO_WORDS.to_owned(),
-        false => said.clone(),
-    });
+    let error = bad.then(|| words_of(&items, is_bad, exit.is_some()));
     let answer = Answer {
         call: text(result.call).unwrap_or_default(),
         status,
@@ -393,8 +389,8 @@ fn answer_of(result: &Block<'_>) -> (Answer, String) {
     (answer, said)
 }
 
-/// Returns what the items of a failed call say. Those that failed come last for commands, whose last
-/// line tells why, otherwise first.
+/// Returns what the items of a failed call say. Those that failed come first, but last for
+/// commands, because the last line of their output explains the failure.
 fn words_of(items: &[Item<'_>], is_bad: impl Fn(&Item<'_>) -> bool, are_commands: bool) -> String {
     let said = |item: &Item<'_>| {
         // The output of a command says more than its exit code.
@@ -402,18 +398,12 @@ fn words_of(items: &[Item<'_>], is_bad: impl Fn(&Item<'_>) -> bool, are_commands
             .or_else(|| filled(item.text))
             .or_else(|| filled(item.error))
     };
-    let of = |bad: bool| -> Vec<String> {
-        let items = items.iter().filter(|item| is_bad(item) == bad);
-        items.filter_map(said).collect()
-    };
-    let (mut all, mut rest) = (of(true), of(false));
-    if are_commands {
-        std::mem::swap(&mut all, &mut rest);
-    }
-    all.extend(rest);
-    match all.is_empty() {
+    let mut items: Vec<&Item<'_>> = items.iter().collect();
+    items.sort_by_key(|item| is_bad(item) == are_commands);
+    let words: Vec<String> = items.into_iter().filter_map(said).collect();
+    match words.is_empty() {
         true => NO_WORDS.to_owned(),
-        false => all.join("\n"),
+        false => words.join("\n"),
     }
 }
 
