@@ -6,6 +6,7 @@
 
 use super::draft::Draft;
 use super::value::cut;
+use crate::model::names::lowered;
 use crate::model::{Ended, Outcome};
 
 /// The state of a session before its newest turn.
@@ -106,29 +107,5 @@ impl Turns {
             return format!("{turn} was {headline}{when}, before any step{detail}");
         }
         format!("{turn} has no steps: {headline}{detail}")
-    }
-}
-
-/// Returns the text with its first letter in lower case, unless its first word is an abbreviation.
-fn lowered(text: &str) -> String {
-    let mut letters = text.chars();
-    let first = letters.next();
-    if letters.clone().next().is_some_and(char::is_uppercase) {
-        return text.to_owned();
-    }
-    first.map_or_else(String::new, |first| {
-        first.to_lowercase().chain(letters).collect()
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::lowered;
-
-    #[test]
-    fn an_abbreviation_keeps_its_capitals() {
-        assert_eq!(lowered("Turn limit reached"), "turn limit reached");
-        assert_eq!(lowered("API error"), "API error");
-        assert_eq!((lowered("A"), lowered("")), ("a".to_owned(), String::new()));
     }
 }

@@ -141,6 +141,18 @@ pub fn clipped(text: &str, max: usize) -> Cow<'_, str> {
 /// stay equal.
 pub(crate) const MAX_ANSWER_BYTES: usize = 2_000;
 
+/// Makes the first letter lowercase, unless the first word is an abbreviation: `API error`.
+pub(crate) fn lowered(text: &str) -> String {
+    let mut rest = text.chars();
+    let first = rest.next();
+    if rest.clone().next().is_some_and(char::is_uppercase) {
+        return text.to_owned();
+    }
+    first.map_or_else(String::new, |first| {
+        first.to_lowercase().chain(rest).collect()
+    })
+}
+
 /// Returns "the critic style", or only the name if it begins with the word: "critic 1".
 pub(crate) fn the_critic(name: &str) -> Cow<'_, str> {
     match name.split_once(' ') {
@@ -167,6 +179,13 @@ impl PartialEq for Names {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_abbreviation_keeps_its_capitals() {
+        assert_eq!(lowered("Turn limit reached"), "turn limit reached");
+        assert_eq!(lowered("API error"), "API error");
+        assert_eq!((lowered("A"), lowered("")), ("a".to_owned(), String::new()));
+    }
 
     #[test]
     fn a_critic_is_not_called_one_twice() {

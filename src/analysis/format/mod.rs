@@ -9,6 +9,7 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
 pub(crate) use crate::analysis::number::{counted, grouped as count};
+pub(crate) use crate::model::names::lowered;
 use crate::model::time::Stamp;
 
 #[cfg(test)]
@@ -336,14 +337,6 @@ pub(crate) fn amount(value: f64, unit: &str) -> String {
         _ if value == 1.0 => format!("1 {}", unit.strip_suffix('s').unwrap_or(unit)),
         _ => format!("{} {unit}", number(value)),
     }
-}
-
-/// Makes the first letter lowercase.
-pub(crate) fn lowered(text: &str) -> String {
-    let mut chars = text.chars();
-    chars.next().map_or_else(String::new, |first| {
-        first.to_lowercase().chain(chars).collect()
-    })
 }
 
 /// Makes the first letter uppercase.
