@@ -110,11 +110,7 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
         writeln!(
             out,
             "{} today · {} in 7 days · {} this month · {} tokens today",
-            if today.tokens == 0 {
-                "$0".to_owned()
-            } else {
-                today.cost_words()
-            },
+            today.cost_words(),
             week.cost_words(),
             month.cost_words(),
             format::tokens(today.tokens)
