@@ -82,7 +82,7 @@ impl Experiment {
                 if a.known + b.known == 0 {
                     return format!(
                         "Success is unknown: no run in A or B records {}.",
-                        self.needed()
+                        self.needed().0
                     );
                 }
                 let runs = match (unknown(a), unknown(b)) {
@@ -91,7 +91,7 @@ impl Experiment {
                     (None, Some(b)) => format!("{b} of B"),
                     (None, None) => "some runs".to_owned(),
                 };
-                format!("Success is unknown: {runs} record {}.", self.missing())
+                format!("Success is unknown: {runs} record {}.", self.needed().1)
             }
             Finding::Better | Finding::Worse | Finding::NotClear => {
                 let mut words = self.success_words();
@@ -115,21 +115,12 @@ impl Experiment {
         }
     }
 
-    /// Returns what a run without a known success lacks.
-    fn missing(&self) -> &'static str {
+    /// Returns what shows whether a run succeeded, and its absence.
+    fn needed(&self) -> (&'static str, &'static str) {
         match self.success.as_str() {
-            "recorded" => "no result",
-            "finished" => "no end",
-            _ => "no such score",
-        }
-    }
-
-    /// Returns what shows whether a run succeeded.
-    fn needed(&self) -> &'static str {
-        match self.success.as_str() {
-            "recorded" => "a result",
-            "finished" => "an end",
-            _ => "this score",
+            "recorded" => ("a result", "no result"),
+            "finished" => ("an end", "no end"),
+            _ => ("this score", "no such score"),
         }
     }
 
@@ -352,7 +343,7 @@ impl Experiment {
             });
             all.push(format!(
                 "Not counted ({} recorded): {runs}.{range}",
-                self.missing()
+                self.needed().1
             ));
         }
         if self.certainty.paired {

@@ -315,22 +315,25 @@ fn real_streams_agree_with_what_is_known_of_them() {
     );
 }
 
-#[test]
-fn a_command_that_prints_an_exit_code_has_not_failed() {
+/// Returns the result of a command with this output for the model and for the user.
+fn ran(output: &str, display: &str) -> serde_json::Value {
+    let call = serde_json::json!({
+        "id": "c", "name": "run_shell_command", "args": {}, "status": "success", "resultDisplay": display,
+        "result": [{"functionResponse": {"response": {"output": output}}}],
+    });
+    let lines = [
+        serde_json::json!({"sessionId": "a", "projectHash": "b"}),
+        serde_json::json!({"id": "g", "type": "gemini", "content": "", "toolCalls": [call]}),
+    ];
     let temp = tempfile::tempdir().expect("a directory");
     let file = temp.path().join("session.jsonl");
-    let exit = |output: &str, display: &str| {
-        let call = serde_json::json!({
-            "id": "c", "name": "run_shell_command", "args": {}, "status": "success", "resultDisplay": display,
-            "result": [{"functionResponse": {"response": {"output": output}}}],
-        });
-        let lines = [
-            serde_json::json!({"sessionId": "a", "projectHash": "b"}),
-            serde_json::json!({"id": "g", "type": "gemini", "content": "", "toolCalls": [call]}),
-        ];
-        std::fs::write(&file, lines.map(|line| format!("{line}\n")).concat()).expect("written");
-        read(&file).step(0)["action_results"][0]["returncode"].clone()
-    };
+    std::fs::write(&file, lines.map(|line| format!("{line}\n")).concat()).expect("written");
+    read(&file).step(0)["action_results"][0].clone()
+}
+
+#[test]
+fn a_command_that_prints_an_exit_code_has_not_failed() {
+    let exit = |output: &str, display: &str| ran(output, display)["returncode"].clone();
     let behind = "Process Group PGID: 42\n</untrusted_context>";
     assert_eq!(
         exit(&format!("Output: FAILED\nExit Code: 1\n{behind}"), "FAILED"),
@@ -370,22 +373,11 @@ fn a_command_that_prints_an_exit_code_has_not_failed() {
 
 #[test]
 fn a_failed_command_has_its_output_as_error() {
-    let temp = tempfile::tempdir().expect("a directory");
-    let file = temp.path().join("session.jsonl");
     let result = |output: &str, display: &str| {
         let output = format!(
             "<untrusted_context>\nOutput: {output}\nProcess Group PGID: 42\n</untrusted_context>"
         );
-        let call = serde_json::json!({
-            "id": "c", "name": "run_shell_command", "args": {}, "status": "success", "resultDisplay": display,
-            "result": [{"functionResponse": {"response": {"output": output}}}],
-        });
-        let lines = [
-            serde_json::json!({"sessionId": "a", "projectHash": "b"}),
-            serde_json::json!({"id": "g", "type": "gemini", "content": "", "toolCalls": [call]}),
-        ];
-        std::fs::write(&file, lines.map(|line| format!("{line}\n")).concat()).expect("written");
-        let result = read(&file).step(0)["action_results"][0].clone();
+        let result = ran(&output, display);
         let words = |key: &str| result[key].as_str().unwrap_or_default().to_owned();
         (
             words("status"),
