@@ -51,7 +51,7 @@ pub(crate) fn cores() -> NonZero<usize> {
 
 /// Calls `work` for each of `items` on at most `threads` threads, and `take` on this one, with the
 /// results of the first item, then of the second, and so on. `take` gets `None` after the last
-/// result of an item. If it returns false, no further item is begun. `items` is asked for the next one
+/// result of an item. If it returns false, it starts no further item. `items` is asked for the next one
 /// when a thread is free.
 ///
 /// # Panics

@@ -14,7 +14,7 @@ const BEHIND: [&str; 6] = [
     "Exit Code: ",
     "Error: ",
 ];
-/// How the output begins, and what stands there if it's empty.
+/// How the output begins, and the word for an empty one.
 const OUTPUT: &str = "Output: ";
 const EMPTY: &str = "(empty)";
 /// A value that the program doesn't have.
