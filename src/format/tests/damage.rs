@@ -13,7 +13,7 @@ use crate::model::{Delta, Fate, IssueKind, Names, Record, Span, StepHead};
 use crate::soak::times;
 
 /// Samples whose records are lines, smallest first.
-pub(super) fn samples() -> Vec<PathBuf> {
+fn samples() -> Vec<PathBuf> {
     let mut open = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("sample_runs/tools")];
     let mut found = Vec::new();
     while let Some(dir) = open.pop() {

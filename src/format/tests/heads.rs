@@ -1,12 +1,30 @@
 //! Recognises a session whose first prompt is longer than the beginning of a file that is examined.
 
 use std::fs;
+use std::path::{Path, PathBuf};
 
-use super::damage::samples;
 use crate::format::{HEAD_BYTES, Tool, tool};
 
 /// The keys of the text of a prompt.
 const TEXTS: [&str; 4] = ["\"text\"", "\"content\"", "\"prompt\"", "\"message\""];
+
+/// Returns the samples that are files of lines.
+fn samples() -> Vec<PathBuf> {
+    let mut open = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("sample_runs/tools")];
+    let mut found = Vec::new();
+    while let Some(dir) = open.pop() {
+        for entry in fs::read_dir(dir).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                open.push(path);
+            } else if path.extension().is_some_and(|ending| ending == "jsonl") {
+                found.push(path);
+            }
+        }
+    }
+    found.sort();
+    found
+}
 
 /// Returns the first offsets in a line at which the text of a prompt begins.
 fn prompts(line: &str) -> Vec<usize> {

@@ -260,6 +260,23 @@ fn an_interrupted_reply_has_its_text_so_far() {
 }
 
 #[test]
+fn a_correction_can_be_interrupted_too() {
+    let (_temp, run) = written(
+        "Done.\n\n> Tokens: 10 sent, 4 received.  \n> # 1 SEARCH/REPLACE block failed to match!  \n\n> ^C again to exit  \n\nOnce mo\n\n",
+    );
+    assert_eq!(run.row.verdict.outcome.as_str(), "cancelled");
+}
+
+#[test]
+fn a_question_can_be_asked_again() {
+    let asked = "Done.\n\n> Tokens: 10 sent, 4 received.  \n\n";
+    let (_temp, run) = written(&format!(
+        "{asked}#### /ask What is this?  \n\n{asked}#### What is this?  \n\n{asked}"
+    ));
+    assert_eq!((run.row.turns, run.row.steps), (Some(3), 3));
+}
+
+#[test]
 fn a_question_that_the_program_repeats_is_one_prompt() {
     let (_temp, run) = written(
         "Done.\n\n> Tokens: 10 sent, 4 received.  \n\n#### /ask What is this?  \n\n#### What is this?  \n\nA file.\n\n> Tokens: 137 sent, 4 received.  \n",
