@@ -24,7 +24,7 @@ use crate::page::shell::Status;
 /// Longer titles are truncated in the title of a page; characters.
 const TITLE_CHARS: usize = 80;
 /// Events per page. Each takes about twelve elements.
-pub(crate) const EVENTS_PER_PAGE: usize = 75;
+pub(crate) const EVENTS_PER_PAGE: usize = 50;
 
 /// Returns what pages call a run: its title, shortened.
 pub(crate) fn name(summary: &Summary) -> String {

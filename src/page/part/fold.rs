@@ -479,6 +479,13 @@ pub(crate) struct Folded {
 
 impl HtmlSafe for Folded {}
 
+impl Folded {
+    /// Returns the number of its coloured spans, each an element.
+    pub(crate) fn coloured(&self) -> usize {
+        self.spans.len()
+    }
+}
+
 /// The rest of a folded text.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) enum More {

@@ -2,7 +2,7 @@
 //! and every omission is stated.
 //!
 //! Small containers fit on one line, and a list of numbers is one paragraph. A large value stops
-//! after [`NODES`] nodes, or earlier if the page is full, and links to its raw text.
+//! after [`ELEMENTS`] elements, or earlier if the page is full, and links to its raw text.
 
 use askama::Template;
 use askama::filters::HtmlSafe;
@@ -13,13 +13,18 @@ use crate::page::part::attachment::{self, Attachment};
 use crate::page::part::fold::{Fold, Folded};
 use crate::page::part::text::Line;
 
-/// Nodes that one tree shows, at most. Each has up to three elements, and a page with an open record
-/// should have at most 1,500.
-pub(crate) const NODES: usize = 350;
+/// Elements of one tree, at most. A page with a tree should have at most 1,500.
+pub(crate) const ELEMENTS: usize = 1_000;
 /// The most characters of a list of numbers.
 const NUMBERS: usize = 4_000;
 /// The same where a page shows many values one below the other.
-const BRIEF_NODES: usize = 40;
+const BRIEF_ELEMENTS: usize = 120;
+/// Elements of a member: its list item and its key.
+const MEMBER: usize = 2;
+/// Elements of a container, including the note on members that aren't shown.
+const CONTAINER: usize = 5;
+/// Elements of any other value, apart from coloured spans, at most.
+const VALUE: usize = 6;
 /// Containers up to this length are on one line; bytes of compact text.
 const INLINE: usize = 100;
 /// Longer strings get separate lines; bytes.
@@ -88,8 +93,26 @@ pub(crate) struct Member {
 impl Fold {
     /// Formats the value at `pointer`.
     pub(crate) fn json(&mut self, value: &Json<'_>, pointer: &str) -> JsonView {
-        let nodes = if self.is_brief() { BRIEF_NODES } else { NODES };
-        let view = Grower { fold: self, nodes }.grow(value, pointer, 0);
+        let elements = if self.is_brief() {
+            BRIEF_ELEMENTS
+        } else {
+            ELEMENTS
+        };
+        self.json_within(value, pointer, elements)
+    }
+
+    /// Formats the value at `pointer` with about `elements` elements, at most.
+    pub(crate) fn json_within(
+        &mut self,
+        value: &Json<'_>,
+        pointer: &str,
+        elements: usize,
+    ) -> JsonView {
+        let mut grower = Grower {
+            fold: self,
+            elements,
+        };
+        let view = grower.grow(value, pointer, 0);
         JsonView {
             at: self.links.value(pointer).unwrap_or_default(),
             ..view
@@ -99,15 +122,16 @@ impl Fold {
 
 struct Grower<'a> {
     fold: &'a mut Fold,
-    nodes: usize,
+    /// How many more elements fit.
+    elements: usize,
 }
 
 impl Grower<'_> {
     fn grow(&mut self, value: &Json<'_>, pointer: &str, depth: usize) -> JsonView {
-        self.nodes = self.nodes.saturating_sub(1);
         self.fold.spend("");
         if let Some(inside) = attachment::of(value) {
             let kind = Kind::Attachment(Attachment::new(&inside, pointer, self.fold));
+            self.take(VALUE);
             return JsonView {
                 kind,
                 at: String::new(),
@@ -148,10 +172,21 @@ impl Grower<'_> {
                 Kind::Token(value.to_string().into())
             }
         };
+        match &kind {
+            Kind::Token(_) | Kind::Text(_) | Kind::Inline(_) => self.take(1),
+            Kind::Block(block) => self.take(VALUE + block.coloured()),
+            Kind::Numbers { .. } | Kind::Attachment(_) => self.take(VALUE),
+            // Taken before its members.
+            Kind::Tree { .. } => {}
+        }
         JsonView {
             kind,
             at: String::new(),
         }
+    }
+
+    fn take(&mut self, elements: usize) {
+        self.elements = self.elements.saturating_sub(elements);
     }
 
     fn numbers(&mut self, items: &[Json<'_>], pointer: &str) -> Kind {
@@ -196,10 +231,12 @@ impl Grower<'_> {
         depth: usize,
     ) -> Kind {
         let mut members = Vec::new();
+        self.take(CONTAINER);
         for (key, item) in all {
-            if self.nodes == 0 || self.fold.is_full() {
+            if self.elements == 0 || self.fold.is_full() {
                 break;
             }
+            self.take(MEMBER);
             let at = format!("{pointer}/{}", token(&key));
             if key.len() > LONG_STRING {
                 self.fold.spend(&key);
@@ -313,8 +350,8 @@ mod tests {
     }
 
     #[test]
-    fn too_many_nodes_are_counted_and_linked() {
-        let json = format!("[{}null]", "null,".repeat(NODES + 99));
+    fn members_that_do_not_fit_are_counted_and_linked() {
+        let json = format!("[{}null]", "null,".repeat(ELEMENTS / 3 + 99));
         let links = ValueLinks {
             value: "/v".into(),
             raw: "/raw".into(),
@@ -325,10 +362,14 @@ mod tests {
             .unwrap();
         assert!(
             html.contains("101 more items not shown"),
-            "the rest is counted"
+            "{html}"
         );
         assert!(html.contains("href=\"/raw\""));
-        assert_eq!(html.matches("<li").count(), NODES);
+        assert_eq!(
+            html.matches("<li").count(),
+            ELEMENTS / 3,
+            "the last is the note"
+        );
     }
 
     #[test]

@@ -17,6 +17,11 @@ use crate::page::run_view::{EVENTS_PER_PAGE as PER_PAGE, RunView};
 
 /// Phases that can be chosen, at most. An engine has about twenty.
 const MAX_PHASES: usize = 100;
+/// Elements of one event's row.
+const ROW_ELEMENTS: usize = 12;
+/// Elements of all rows and the open record. A page should have at most 1,500, and the rest of it
+/// takes up to 500.
+const OPEN_ELEMENTS: usize = 1_000;
 /// Longer records get no digest, since a page has many of them; bytes.
 const MAX_DIGESTED: u64 = 64 << 10;
 
@@ -173,7 +178,9 @@ impl<'a> EventsTab<'a> {
         }
         let record = self.view.lines.record(TraceFile::Events, event.span).ok()?;
         let json = Json::parse(&record.text)?;
-        Some(Fold::new(ValueLinks::below(&href::event(self.view.key(), n))).json(&json, ""))
+        let links = ValueLinks::below(&href::event(self.view.key(), n));
+        let elements = OPEN_ELEMENTS.saturating_sub(self.rows.len() * ROW_ELEMENTS);
+        Some(Fold::new(links).json_within(&json, "", elements))
     }
 
     /// Summarises the record in one line. Skips long records.
