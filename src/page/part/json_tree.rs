@@ -360,10 +360,7 @@ mod tests {
             .json(&Json::parse(&json).unwrap(), "")
             .render()
             .unwrap();
-        assert!(
-            html.contains("101 more items not shown"),
-            "{html}"
-        );
+        assert!(html.contains("101 more items not shown"), "{html}");
         assert!(html.contains("href=\"/raw\""));
         assert_eq!(
             html.matches("<li").count(),
