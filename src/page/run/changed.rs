@@ -963,6 +963,7 @@ mod tests {
             step_id: None,
             call: None,
             at: 0,
+            recorded: None,
             kind: "changed",
             to: None,
             added: None,
