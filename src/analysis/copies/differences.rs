@@ -22,7 +22,10 @@ impl CopyDifferences {
         // A copy that ends earlier has no records of later steps. One without steps may be of a later
         // turn that has none.
         let records_end = !are_replies && copy.verdict.certainty == Certainty::Recorded;
-        let is_whole = others >= own || records_end && others > 0;
+        // Captured output of an earlier run of a session that was resumed.
+        let is_earlier =
+            !are_replies && (copy.turns.zip(run.turns)).is_some_and(|(theirs, own)| theirs < own);
+        let is_whole = !is_earlier && (others >= own || records_end && others > 0);
         let mut differences = Self {
             key: key.to_owned(),
             verdict: copy.verdict.sentence.to_string(),

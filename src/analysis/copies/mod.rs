@@ -477,9 +477,10 @@ impl<'a> Group<'a, '_> {
                 .copied();
             let Some(session) = session else { continue };
             // Some programs print a reply that their session lacks. A session that lacks more is an
-            // older copy or truncated.
+            // older copy or truncated. Others print several steps for one reply.
             let printed = self
                 .run(at)
+                .filter(|run| run.steps_are_replies)
                 .map_or(0, |run| run.steps.saturating_sub(run.steps_nested));
             let is_more = self
                 .run(session)

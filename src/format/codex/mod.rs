@@ -108,6 +108,8 @@ struct Rollout {
     copies: Copies,
     /// The newest record that names the agent's working directory, and that directory.
     project: Option<(usize, String)>,
+    /// The newest record that names the model of the next replies.
+    model_at: Option<usize>,
     /// The turns that a person started and that weren't rolled back.
     asked: Vec<Turn>,
     /// Whether a person writes the prompts, if the first line records that.
@@ -177,6 +179,7 @@ impl Reader for Rollout {
                 let (run, model) = (draft.run(), short(payload.model));
                 run.model_changed |= run.model.is_some() && model.is_some() && run.model != model;
                 run.model = model.or(run.model.take());
+                self.model_at = run.model.is_some().then_some(at).or(self.model_at);
                 Manifest::add_name(&mut run.efforts, short(payload.effort));
             }
             ("token_usage_record", _) => {
@@ -451,6 +454,14 @@ impl Rollout {
             draft.close(last);
         }
         (self.replying, self.counted) = (true, false);
+        if let Some(at) = self.model_at {
+            let model = draft.run().model.as_deref().map(str::to_owned);
+            let part = Part {
+                model,
+                ..Part::default()
+            };
+            draft.add(n, at, part);
+        }
         n
     }
 

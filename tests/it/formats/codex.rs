@@ -316,6 +316,59 @@ fn the_branch_the_effort_and_the_command_that_resumes_are_told() {
 }
 
 #[test]
+fn each_reply_has_the_model_of_its_turn() {
+    let text = std::fs::read_to_string(rollout("09-00-00", 1)).expect("the sample");
+    let context = text
+        .lines()
+        .find(|line| line.contains("\"turn_context\""))
+        .expect("a turn");
+    let lines: Vec<&str> = text.lines().collect();
+    let last_call = lines.iter().rposition(|line| line.contains("_call\""));
+    let (before, after) = lines.split_at(last_call.expect("a call"));
+    let other = context
+        .replace("gpt-5.5", "gpt-5.4")
+        .replace("2026-05-04T09:00:00", "2026-05-04T09:00:09");
+    let temp = tempfile::tempdir().expect("a directory");
+    let path = temp.path().join("rollout-a.jsonl");
+    let all = [before, &[&*other], after].concat().join("\n");
+    std::fs::write(&path, all + "\n").expect("written");
+    let run = read(&path);
+    assert_eq!(run.row.models, ["gpt-5.4", "gpt-5.5"]);
+    assert_eq!(run.step(0)["model"], "gpt-5.5");
+    let newest = run.index.steps().len() - 1;
+    assert_eq!(run.step(newest)["model"], "gpt-5.4");
+}
+
+#[test]
+fn output_with_more_steps_than_the_session_has_replies_is_its_copy() {
+    let text = std::fs::read_to_string(rollout("09-00-00", 1)).expect("the sample");
+    let id = "019df000-0000-7000-8000-0000000000a1";
+    let temp = tempfile::tempdir().expect("a directory");
+    std::fs::write(temp.path().join(format!("rollout-{id}.jsonl")), text).expect("written");
+    let item = |n: usize| json!({"type": "item.completed", "item": {"id": format!("i{n}"), "type": "command_execution", "command": "ls", "aggregated_output": "", "exit_code": 0, "status": "completed"}});
+    let start = [
+        json!({"type": "thread.started", "thread_id": id}),
+        json!({"type": "turn.started"}),
+    ];
+    let stream: String = start
+        .into_iter()
+        .chain((0..9).map(item))
+        .map(|line| format!("{line}\n"))
+        .collect();
+    std::fs::write(temp.path().join("stdout.jsonl"), stream).expect("written");
+    let said = board(&["list", &temp.path().display().to_string(), "--json"]);
+    let list: serde_json::Value = serde_json::from_str(&said.stdout).expect("JSON");
+    let counted: Vec<_> = list["runs"]
+        .as_array()
+        .expect("runs")
+        .iter()
+        .filter(|run| run["duplicate_of"].is_null())
+        .collect();
+    assert_eq!(counted.len(), 1, "{list}");
+    assert_eq!(counted[0]["format"], "Codex session");
+}
+
+#[test]
 fn a_cut_session_ends_unknown_in_its_call() {
     let run = read(&rollout("11-00-00", 4));
     assert_eq!(
