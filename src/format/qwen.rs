@@ -13,7 +13,8 @@ use super::lines::stem;
 use super::part::{self, text};
 use super::turns::Turns;
 use super::value::{
-    count, cut, filled, int, is_text, is_true, member, number, objects, short, stage_beside, status,
+    contains, count, cut, filled, int, is_text, is_true, member, number, objects, short,
+    stage_beside, status,
 };
 use super::watch::begun_member;
 use super::{
@@ -56,7 +57,9 @@ pub(super) static SESSION: Tool = Tool {
                 && is_text(line.uuid)
                 && (line.payload.is_some() || parts().is_some())
         };
-        name.ends_with(".jsonl") && objects(head).any(is_ours)
+        name.ends_with(".jsonl")
+            && contains(head, &["\"parts\"", "\"systemPayload\""])
+            && objects(head).any(is_ours)
     },
     reader: || Box::new(Session::default()),
 };
