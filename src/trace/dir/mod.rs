@@ -917,7 +917,7 @@ impl RunDir {
                 format!("the file has {size} bytes, more than the limit of {max}"),
             ));
         }
-        let mut bytes = Vec::new();
+        let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or_default());
         opened.take(max).read_to_end(&mut bytes)?;
         Ok(bytes)
     }
