@@ -453,7 +453,7 @@ impl Measure {
         }
     }
 
-    /// Returns the side that a clear difference favours.
+    /// Returns the side that a clear difference favors.
     fn favoured(&self) -> Option<Set> {
         let difference = self.difference.filter(|_| self.is_clear)?;
         Some(match (difference > 0.0) == self.is_more_better() {

@@ -121,7 +121,7 @@ fn a_long_run_is_read_in_pieces_that_form_one_list() {
     assert_eq!(
         seen(&list.read(&run.run.index, &run, 2)),
         (2, 2),
-        "a step without calls doesn't count towards the limit"
+        "a step without calls doesn't count toward the limit"
     );
     assert_eq!(run.read.replace(0), 2);
     assert_eq!(seen(&list.read(&run.run.index, &run, 2)), (4, 0));

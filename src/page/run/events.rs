@@ -183,7 +183,7 @@ impl<'a> EventsTab<'a> {
         Some(Fold::new(links).json_within(&json, "", elements))
     }
 
-    /// Summarises the record in one line. Skips long records.
+    /// Summarizes the record in one line. Skips long records.
     fn digest(&self, event: &EventHead) -> String {
         if event.span.len > MAX_DIGESTED || !event.fate.is_readable() {
             return String::new();

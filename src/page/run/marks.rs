@@ -2,7 +2,7 @@
 //! the rows.
 //!
 //! One picture per row would be more than half of the page's elements. Each path holds all bars of
-//! one colour.
+//! one color.
 
 use std::fmt::Write as _;
 
@@ -38,7 +38,7 @@ pub(crate) struct Marks {
 impl HtmlSafe for Marks {}
 
 impl Marks {
-    /// Adds the scores of the step on the current line, in the colours of their critics.
+    /// Adds the scores of the step on the current line, in the colors of their critics.
     /// [`Marks::next`] ends the line. A missing score, or one outside 0 to 1, leaves its track
     /// empty.
     pub(crate) fn scores(&mut self, scores: impl Iterator<Item = (usize, Option<f64>)>) {

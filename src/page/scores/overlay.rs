@@ -233,7 +233,7 @@ impl Overlay {
         let column_of = |share: f64| (visible.of(share) * gaps + 0.5 + 1e-9) / columns as f64;
         let bands = bands(runs, columns, |run, n| {
             let last = if by_share { run.steps } else { longest }.saturating_sub(1) as f64;
-            // Each step extends half the distance to its neighbours. A single step fills the whole
+            // Each step extends half the distance to its neighbors. A single step fills the whole
             // run.
             let share = |at: f64| if last > 0.0 { at / last } else { at + 0.5 };
             (

@@ -1,4 +1,4 @@
-//! Fills the view of a step from its line and from what only the run knows: times, neighbouring
+//! Fills the view of a step from its line and from what only the run knows: times, neighboring
 //! steps, and events.
 
 use std::sync::Arc;

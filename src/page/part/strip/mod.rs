@@ -221,7 +221,7 @@ pub(crate) fn lanes(overview: &Overview) -> (Vec<(&'static str, String)>, usize)
     if let Some(fullest) = whole.fullest {
         let window = overview.window.map_or(0, |window| window.tokens);
         let all = window.max(fullest.input);
-        // Whole pixels, because neighbours are often alike and then share a line of the path.
+        // Whole pixels, because neighbors are often alike and then share a line of the path.
         let height = |tokens: u64| (CONTEXT as f64 * (1.0 - tokens as f64 / all as f64)).round();
         let tokens = |of: fn(&Context) -> Option<u64>| {
             columns

@@ -1,4 +1,4 @@
-//! Summarises all runs together: the title line, the totals, the line below the table, and an
+//! Summarizes all runs together: the title line, the totals, the line below the table, and an
 //! empty root.
 
 use crate::analysis::columns::{COST, Column, DURATION, Kind, TOKENS};

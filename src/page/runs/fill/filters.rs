@@ -61,7 +61,7 @@ pub(crate) struct Section {
 }
 
 impl Facet {
-    /// Summarises the active filters, for places that show nothing else.
+    /// Summarizes the active filters, for places that show nothing else.
     pub(crate) fn chosen(&self) -> String {
         let on: Vec<&str> = self
             .sections
