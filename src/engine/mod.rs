@@ -2,7 +2,7 @@
 //! critics, and checks the stop rules.
 //!
 //! [`Engine::builder`] begins with an [`Agent`]. Tools, critics, guards and stop rules are added to
-//! the [`Builder`]. [`Engine::run`] runs a task, and [`Engine::go_on`] resumes a recorded run or
+//! the [`Builder`]. [`Engine::run`] runs a task, and [`Engine::resume`] resumes a recorded run or
 //! runs a branch of it. The engine uses no network: clients of models implement
 //! [`ChatModel`]. [`llm::Client`](crate::llm::Client) is one, and [`ModelAgent`] is an agent that
 //! needs nothing else.
@@ -19,7 +19,7 @@
 //! | give it a world to act in | [`Env`] |
 //! | connect another model | [`ChatModel`], and [`parse`] for models that write calls as text |
 //! | test without a model or a clock | [`Scripted`], [`Stepping`] |
-//! | resume a run | [`Earlier`], [`Engine::go_on`] |
+//! | resume a run | [`Earlier`], [`Engine::resume`] |
 //! | run many tasks | [`run_all`] |
 //!
 //! # One step
