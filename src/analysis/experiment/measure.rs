@@ -13,9 +13,9 @@ use crate::analysis::format;
 use crate::analysis::summary::{Cost, Summary};
 use crate::model::words::words;
 
-/// The most scores that are compared.
+/// Maximum number of scores that are compared.
 const MAX_SCORES: usize = 20;
-/// The most runs of each side whose values are drawn.
+/// Maximum number of runs of each side whose values are drawn.
 const MAX_POINTS: usize = 400;
 
 words! {
@@ -104,7 +104,7 @@ pub(crate) struct Measure {
     pub high: Option<f64>,
     /// The probability of a difference at least as large if the sides were alike.
     pub p: Option<f64>,
-    /// The same, corrected for the number of measures other than the success.
+    /// The same, corrected for the number of measures other than success.
     pub p_corrected: Option<f64>,
     /// Whether the corrected probability is below 0.05.
     pub is_clear: bool,

@@ -127,10 +127,10 @@ pub(crate) struct File {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[schemars(rename = "Edit")]
 pub(crate) struct Edited {
-    /// The ordinal of the step.
+    /// The step, counted from 0.
     pub step: usize,
     pub(crate) step_id: Option<i64>,
-    /// The index of the tool call in the step. `null` if the edit doesn't belong to a call.
+    /// The tool call in the step, counted from 0. `null` if the edit doesn't belong to a call.
     pub call: Option<usize>,
     /// The position of the edit in the call, or of the change in the step.
     #[serde(skip)]
@@ -147,7 +147,7 @@ pub(crate) struct Edited {
     pub(crate) removed: Option<usize>,
     /// Whether the edit succeeded. `null` if that isn't recorded.
     pub ok: Option<bool>,
-    /// Whether the run went back to a point before the edit.
+    /// Whether the edit was abandoned: the run went back to a point before it.
     #[serde(rename = "left")]
     pub is_abandoned: bool,
 }

@@ -25,7 +25,7 @@ use crate::page::step::fill::LEFT;
 
 /// The newest runs that are looked at, at most, together with the limits below.
 pub(crate) const MAX_RUNS: usize = 200;
-/// Their steps, at most. Each edit is in the line of a step, which must be read.
+/// Maximum number of their steps. Each edit is in the line of a step, which must be read.
 const MAX_STEPS: usize = 100_000;
 /// The size of their files, at most; bytes.
 const MAX_BYTES: u64 = 512 * 1024 * 1024;
@@ -101,11 +101,11 @@ struct Edit {
     removed: Option<usize>,
     /// Whether the edit succeeded. `null` if that isn't recorded.
     ok: Option<bool>,
-    /// Whether the run was later rewound to before this step, which abandoned the edit.
+    /// Whether the edit was abandoned: the run went back to a point before it.
     left: bool,
-    /// The ordinal of the step.
+    /// The step, counted from 0.
     step: usize,
-    /// The recorded number of the step.
+    /// The recorded id of the step.
     step_id: Option<i64>,
     /// When the step began, in UTC. `null` if that isn't recorded.
     #[serde(rename = "at", serialize_with = "as_utc")]
