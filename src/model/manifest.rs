@@ -390,7 +390,7 @@ impl Failure {
     }
 }
 
-/// The most branches, and the most efforts, that are kept of a run.
+/// Maximum number of branches, and of efforts, that are kept of a run.
 const MAX_NAMES: usize = 4;
 
 impl Manifest {

@@ -40,10 +40,10 @@ pub(super) fn plain(name: &OsStr) -> &OsStr {
 const HEAD_PACKED_BYTES: u64 = 9 << 20;
 /// The space for the beginning of a text, at most; bytes.
 const HEAD_SPACE: u64 = 64 << 10;
-/// The most empty frames skipped in one read, so that a file of nothing else doesn't block its
+/// Maximum number of empty frames skipped in one read, so that a file of nothing else doesn't block its
 /// reader.
 const MAX_EMPTY_FRAMES: usize = 16;
-/// The most compressed bytes that may yield no text. A decoder doesn't return before it has text,
+/// Maximum number of compressed bytes that may yield no text. A decoder doesn't return before it has text,
 /// and gigabytes of empty blocks would block its reader.
 const MAX_IDLE_BYTES: u64 = 64 << 20;
 

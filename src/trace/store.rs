@@ -42,7 +42,7 @@ const MAX_VALUE_BYTES: usize = 4 << 20;
 const MAX_RECORD_BYTES: usize = (MAX_LINE_BYTES as usize) / 4 * 3;
 /// The names of row ids in SQLite, unless a column has the same name.
 const ROW_IDS: [&str; 3] = ["rowid", "_rowid_", "oid"];
-/// The most messages of a run, parts of a message, and children or further rows of a run.
+/// Maximum number of messages of a run, parts of a message, and children or further rows of a run.
 const MAX_MESSAGES: usize = 200_000;
 const MAX_PARTS: usize = 5_000;
 const MAX_BESIDE: usize = 1_000;
@@ -72,7 +72,7 @@ const TRIES: usize = 4;
 /// A document of at most this many bytes is read again as a whole if the database changes
 /// meanwhile.
 const AT_ONCE_BYTES: usize = 4 << 20;
-/// The most databases that stay open for their next reader, and for how long. Each has two open files.
+/// Maximum number of databases that stay open for their next reader, and for how long. Each has two open files.
 /// To open one with a log of 25 MB takes longer than a page may take.
 const MAX_IDLE: usize = 4;
 const IDLE_TIME: Duration = Duration::from_secs(600);

@@ -1105,9 +1105,9 @@ fn files_changed(index: &Index) -> Option<u64> {
     (format.is_one_file() && (files > 0 || format.can.state == Can::Yes)).then_some(files)
 }
 
-/// The paths of edited files that a row keeps, at most.
+/// Maximum number of paths of edited files that a row keeps.
 const MAX_FILES: usize = 64;
-/// The bytes of these paths, at most.
+/// Maximum number of bytes of these paths.
 const MAX_FILE_BYTES: usize = 4096;
 
 /// Returns the paths of the first files among the state keys that steps changed, in the patch that

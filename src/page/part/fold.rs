@@ -30,7 +30,7 @@ const BRIEF: usize = 1_500;
 const BRIEF_LINES: usize = 12;
 /// Lines shown of a prompt.
 const PROMPT_LINES: usize = 60;
-/// Lines shown of an edit, at most.
+/// Maximum number of lines shown of an edit.
 const EDIT_LINES: usize = 400;
 const BRIEF_EDIT_LINES: usize = 40;
 /// Bytes of values per page, so that many values don't add up to a huge page.

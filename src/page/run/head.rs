@@ -15,9 +15,9 @@ use crate::page::part::{href, text};
 use crate::page::run::setup::has_setup;
 use crate::page::run_view::{RelatedRun, RunView, micros, name};
 
-/// Child runs that are linked, at most. The run table lists all of them: `parent:ID`.
+/// Maximum number of child runs that are linked. The run table lists all of them: `parent:ID`.
 const MAX_CHILDREN: usize = 20;
-/// Scores that the header lists, at most. The page of the scores has all.
+/// Maximum number of scores that the header lists. The page of the scores has all.
 const MAX_SCORES: usize = 4;
 /// Longer targets and answers are truncated in the header; characters.
 const GRADED_CHARS: usize = 160;

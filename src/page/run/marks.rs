@@ -20,7 +20,7 @@ const SCORE: (f64, f64) = (8.0, 12.0);
 const TIME: (f64, f64) = (11.0, 6.0);
 /// The classes that fill the critics' bars.
 const CLASSES: [&str; 6] = ["d1", "d2", "d3", "d4", "d5", "d6"];
-/// Critics that get a bar, at most.
+/// Maximum number of critics that get a bar.
 const CRITICS: usize = 4;
 
 /// The bars of the listed steps: scores, and times by phase.

@@ -30,7 +30,7 @@ const FRAME: Frame = Frame {
 const MAX_LINKS: usize = 72;
 /// If there are more runs, they are drawn as a band.
 pub(crate) const MAX_LINES: usize = 6;
-/// Columns of a band, at most.
+/// Maximum number of columns of a band.
 const BAND_COLUMNS: usize = 200;
 /// Explains the band to the reader.
 pub(crate) const BAND: &str = "The band covers the middle half of the runs, with their median as a line. \

@@ -925,7 +925,7 @@ impl RunDir {
 
 /// Records with gaps of at most this many bytes are read at once.
 const MAX_GAP_BYTES: u64 = 64 << 10;
-/// The most bytes read at once, unless a single record is longer.
+/// Maximum number of bytes read at once, unless a single record is longer.
 const MAX_AT_ONCE_BYTES: u64 = 1 << 20;
 
 /// Returns how many of the first records are read at once, and how many bytes that takes.

@@ -38,9 +38,9 @@ pub struct RootScan {
     pub fault: Option<String>,
 }
 
-/// The most skipped files of a root that are listed, and the most skipped directories.
+/// Maximum number of skipped files of a root that are listed, and of skipped directories.
 pub const MAX_SKIPPED: usize = 1_000;
-/// The most distinct reasons for skipped files. Further reasons are combined into one.
+/// Maximum number of distinct reasons for skipped files. Further reasons are combined into one.
 const MAX_REASONS: usize = 50;
 
 /// A file, a directory, or an object of a store that isn't shown as a run.

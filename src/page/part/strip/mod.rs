@@ -21,7 +21,7 @@ use crate::page::run_view::{RunView, micros};
 
 /// Columns, at most: about as many as a wide page has pixels.
 pub(crate) const COLUMNS: usize = 1_200;
-/// Links over the picture, at most.
+/// Maximum number of links over the picture.
 const LINKS: usize = 36;
 /// Step labels below the picture, at most approximately.
 const LABELS: usize = 20;
