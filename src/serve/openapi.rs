@@ -131,8 +131,8 @@ const ADDRESSES: &[Address] = &[
             Param(
                 "group",
                 Words(&[
-                    "day", "week", "model", "status", "stop", "writer", "project", "task", "agent",
-                    "parent",
+                    "day", "week", "model", "status", "stop", "writer", "project", "task", "log",
+                    "agent", "parent",
                 ]),
                 "Groups runs.",
             ),
