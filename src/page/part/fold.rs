@@ -211,7 +211,7 @@ impl Fold {
             let is_whole = folded.more == More::Nothing;
             let json = || is_whole.then(|| highlight::json(&folded.shown)).flatten();
             let json = || json().filter(|spans| spans.len() <= MAX_STRETCHES);
-            folded.spans = self.coloured(of_file.or_else(json));
+            folded.spans = self.colored(of_file.or_else(json));
         }
         folded
     }
@@ -220,13 +220,13 @@ impl Fold {
     pub(crate) fn code(&mut self, text: &str, pointer: &str, language: &str) -> Folded {
         let mut folded = self.text(text, pointer);
         if folded.spans.is_empty() && !self.is_brief {
-            folded.spans = self.coloured(highlight::code(&folded.shown, language));
+            folded.spans = self.colored(highlight::code(&folded.shown, language));
         }
         folded
     }
 
     /// Turns the spans of a code into elements. Returns none if the page has no room for them.
-    fn coloured(&mut self, spans: Option<Vec<(&'static str, &str)>>) -> Vec<Span> {
+    fn colored(&mut self, spans: Option<Vec<(&'static str, &str)>>) -> Vec<Span> {
         let spans = spans.unwrap_or_default();
         let coloured = spans.iter().filter(|(class, _)| !class.is_empty()).count();
         if !self.takes_spans(coloured) {
@@ -480,8 +480,8 @@ pub(crate) struct Folded {
 impl HtmlSafe for Folded {}
 
 impl Folded {
-    /// Returns the number of its coloured spans, each an element.
-    pub(crate) fn coloured(&self) -> usize {
+    /// Returns the number of its colored spans, each an element.
+    pub(crate) fn colored(&self) -> usize {
         self.spans.len()
     }
 }
