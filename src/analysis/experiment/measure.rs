@@ -81,6 +81,7 @@ pub(crate) struct Spread {
 
 /// A measure of both sets, compared.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[schemars(rename = "ExperimentMeasure")]
 pub(crate) struct Measure {
     /// The name in conditions: `success`, `tests`, `cost`.
     pub name: String,
