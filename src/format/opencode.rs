@@ -681,6 +681,7 @@ fn part_in(message: &Message<'_>) -> Part {
         model: filled(message.model),
         agent,
         finish: finish_of(message),
+        is_incomplete: message.error.is_some(),
         error: message.error.and_then(|error| {
             let error = Failure::of(error);
             failure(&error).or_else(|| filled(error.name))

@@ -53,7 +53,7 @@ pub use fate::Fate;
 pub use files::{MAX_LINE_BYTES, Span, TraceFile};
 pub use format::{CAPTURED, Can, Capabilities, Format, StateRecord};
 pub(crate) use head::RUN_CANCELLED;
-pub use head::{CANCELLED, CriticMark, FailedCall, NO_REPLY, OtherFailure, StepHead};
+pub use head::{BROKEN_REPLY, CANCELLED, CriticMark, FailedCall, NO_REPLY, OtherFailure, StepHead};
 pub use index::{Delta, Index};
 pub use issue::{Issue, IssueKind, Issues};
 pub use lines::{InFile, Lines};

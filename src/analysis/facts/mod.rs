@@ -676,7 +676,8 @@ impl<'a> FactsBuilder<'a> {
                 recovered: true,
             });
         }
-        let of_call = head.error.as_deref().filter(|_| head.actions == 1);
+        let of_call = head.error.as_deref();
+        let of_call = of_call.filter(|_| head.actions == 1 && !head.is_of_reply());
         let message = of_call.map(str::to_owned);
         let of_call = message.map(|message| StepError {
             phase: Phase::Act,
