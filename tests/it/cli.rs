@@ -328,7 +328,7 @@ fn help_of_every_command() {
       cost_in               The run whose recorded cost includes this one's
       also_at               Where the run's duplicates are
       copies_say            How the run's duplicates differ
-      copied_from           The run from which the first steps are copied
+      copied_from           The run from which the first records are copied
       copied                The number of steps copied from another run (JSON: copied_steps)
       tag                   The tags that the trace records, or that `board tag` added (JSON: tags)
       agent                 The names of the run's agents (not in JSON)

@@ -504,7 +504,7 @@ pub(crate) static COLUMNS: &[Column] = &[
         "copied from",
         Text(Summary::copied_from),
     )
-    .about("The run from which the first steps are copied"),
+    .about("The run from which the first records are copied"),
     row(
         "copied",
         "copied_steps",

@@ -28,7 +28,7 @@ use crate::model::failure::FailureTally;
 use crate::model::index::{Distinct, Group, QUARTER, RunTally, SpentKey};
 use crate::model::price::{KindCosts, Prices, RequestSize};
 use crate::model::step::Usage;
-use crate::model::{Can, Certainty, EventKind, Index, Outcome, RunKey, RunScore};
+use crate::model::{Can, Certainty, Copied, EventKind, Index, Outcome, RunKey, RunScore};
 
 #[cfg(test)]
 mod tests;
@@ -222,6 +222,8 @@ pub struct RareFacts {
     /// The usage of the copied steps at the start of the run. It's not included in the fields
     /// above.
     pub copied: Option<CopiedPart>,
+    /// The records at the start that are copied from another run and aren't steps of this one.
+    pub copied_records: Option<Copied>,
     /// The hash of the prompt.
     pub prompt_hash: Option<Box<str>>,
     /// The last score of each critic, and the scores of the whole run, as far as they're numbers.
@@ -649,17 +651,20 @@ impl Summary {
         (!is_same).then(|| tags.into_values().map(str::to_owned).collect())
     }
 
-    /// Returns the run that its first steps are copied from, if known.
+    /// Returns the run that its first records are copied from, if known: its key, or its id if it
+    /// isn't on the board.
     pub fn copied_from(&self) -> Option<&str> {
+        let relation = &self.relation;
         let declared = self
             .parent
             .as_deref()
             .filter(|_| self.copied_steps() > 0 && self.branched_after.is_some());
-        self.relation
-            .copied
-            .as_ref()
-            .map(|(from, _)| from.as_str())
+        let records = self.copied_records.as_ref();
+        let key = relation.copied.as_ref().map(|(from, _)| from);
+        key.or(relation.records_from.as_ref())
+            .map(RunKey::as_str)
             .or(declared)
+            .or_else(|| records?.from.as_deref())
     }
 
     /// Returns whether the run counts. It doesn't if another file contains all of it.
@@ -1473,6 +1478,7 @@ pub fn summary(
         files_changed: files_changed(index),
         files_edited: files_edited(index),
         copied: None,
+        copied_records: manifest.and_then(|manifest| manifest.copied.clone()),
         prompt_hash: manifest.and_then(|manifest| manifest.prompt_hash.clone()),
         critic_scores: critic_scores(index, run_scores.clone()),
     };

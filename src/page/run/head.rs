@@ -385,11 +385,22 @@ impl<'a> RunHead<'a> {
             };
             from.text(" (counted only in the original run)")
         };
+        let copied_records = || {
+            let copied = summary.copied_records.as_ref()?;
+            let records = usize::try_from(copied.records).unwrap_or(usize::MAX);
+            let words = format!("{} at the start, from ", format::counted(records, "record"));
+            let from = match &relation.records_from {
+                Some(from) => Phrase::from(words).link(from.as_str(), href::run(from.as_str())),
+                None => Phrase::from(words).text(summary.copied_from().unwrap_or("another run")),
+            };
+            Some(from.text(" (counted only in the original run)"))
+        };
         add(
             "copied",
             Some(summary.copied_steps())
                 .filter(|steps| *steps > 0)
-                .map(copies),
+                .map(copies)
+                .or_else(copied_records),
         );
         let duplicate = |key: &RunKey| link(key).text(" (counted there)");
         add(

@@ -5,6 +5,7 @@ use trace_board::trace::RunDir;
 
 use super::truth::{FIELDS, compare, files, sessions};
 use super::{Read, damaged, read, sample};
+use crate::cli::board;
 
 const ID: &str = "019df000-0000-7000-8000-0000000000";
 
@@ -285,4 +286,30 @@ fn a_reply_that_broke_off_is_a_failed_step() {
     assert_eq!(run.row.errors, 3);
     let failures: Vec<_> = run.row.failures.iter().collect();
     assert_eq!(failures.len(), 2, "{failures:?}");
+}
+
+#[test]
+fn a_fork_names_the_session_that_it_was_forked_from() {
+    let of = |dir: &std::path::Path, n: &str| {
+        let said = board(&["list", &dir.display().to_string(), "--json"]);
+        assert_eq!(said.code, 0, "{}", said.stderr);
+        let list: Value = serde_json::from_str(&said.stdout).expect("JSON");
+        let id = format!("{ID}{n}");
+        let runs = list["runs"].as_array().expect("runs").clone();
+        let run = runs.into_iter().find(|run| run["run_id"] == *id);
+        run.expect("the run")
+    };
+    let dir = sample("tools/pi/--home-me-ledger--");
+    let (fork, original) = (of(&dir, "e2"), of(&dir, "e1"));
+    assert_eq!(fork["copied_from"], original["key"]);
+    assert_eq!(
+        (&fork["copied_steps"], &fork["steps"]),
+        (&0.into(), &1.into())
+    );
+    assert_eq!(original["copied_from"], Value::Null);
+    // Without the original, its id is known.
+    let temp = tempfile::tempdir().expect("a directory");
+    let path = session("09-10-00", "e2");
+    std::fs::copy(&path, temp.path().join(path.file_name().expect("a name"))).expect("copied");
+    assert_eq!(of(temp.path(), "e2")["copied_from"], format!("{ID}e1"));
 }
