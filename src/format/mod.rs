@@ -121,7 +121,7 @@ pub use qitos::{event_head, manifest, step_head};
 pub(crate) use reader::{Reader, Source, Tool};
 pub(crate) use shape::{
     Apart, Belongs, Composed, Lines, Mark, Numbering, Paths, Rewrite, Rows, Sections, Several,
-    Shape, Table,
+    Shape, Stranger, Table,
 };
 pub(crate) use shell::{USER_SHELL, UserShell};
 #[cfg(test)]

@@ -198,6 +198,7 @@ const ROWS: Rows = Rows {
     }),
     beside: None,
     // Kilo changes it without an event.
+    strangers: &[],
     leaves_out: |part| text(member(part, "type")).as_deref() == Some("step-start"),
 };
 

@@ -447,12 +447,14 @@ impl Store {
     fn learn(&mut self) -> io::Result<()> {
         let mut columns = HashMap::new();
         let mut rowid = Some(self.rowid);
+        let mut stranger = None;
         for table in self.tables() {
             if !self.is_table(table.name)? {
                 continue;
             }
             let mut known: Vec<&'static str> = Vec::new();
             let mut row_ids = ROW_IDS.to_vec();
+            let mut names: HashSet<String> = HashSet::new();
             let mut query = self
                 .connection
                 .prepare("SELECT name, hidden FROM pragma_table_xinfo(?1)")
@@ -460,6 +462,7 @@ impl Store {
             let mut found = query.query([table.name]).map_err(failed)?;
             while let Some(row) = found.next().map_err(failed)? {
                 let name = row.get_ref(0).ok().and_then(|name| name.as_str().ok());
+                names.extend(name.map(str::to_owned));
                 row_ids.retain(|id| !name.is_some_and(|name| name.eq_ignore_ascii_case(id)));
                 // A generated column may be the result of anything.
                 let is_stored = row.get::<_, i64>(1).is_ok_and(|hidden| hidden == 0);
@@ -469,6 +472,13 @@ impl Store {
                         .iter()
                         .filter(|known| is_stored && Some(**known) == name),
                 );
+            }
+            if table.name == self.rows.run.name {
+                let mut strangers = self.rows.strangers.iter();
+                stranger = strangers.find(|stranger| {
+                    let mut columns = stranger.columns.iter();
+                    columns.all(|column| names.contains(*column))
+                });
             }
             columns.insert(table.name, known);
             if table.name == self.rows.messages.name {
@@ -502,6 +512,8 @@ impl Store {
                 "its newest rows are in {}, which is missing here: copy both files",
                 log.display()
             )
+        } else if let Some(stranger) = stranger {
+            stranger.reason.to_owned()
         } else {
             let what = self.rows.what;
             let name = table.name;
