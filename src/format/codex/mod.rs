@@ -308,15 +308,14 @@ impl Rollout {
         self.last.map_or(0, |last| last + 1)
     }
 
-    /// Returns the end and the answer of the session. A turn without steps keeps those of the
-    /// previous turn.
+    /// Returns the end and the answer of the session. A turn without steps that nobody prompted
+    /// keeps those of the previous turn.
     fn settled(&self, draft: &Draft<'_>) -> (Option<Ended>, Option<Box<str>>) {
-        self.ends.settle(
-            self.ended(draft),
-            self.answer.clone(),
-            self.steps(),
-            self.took_ms,
-        )
+        let (ended, answer) = (self.ended(draft), self.answer.clone());
+        if self.has_prompt && !self.ends.is_triggered() {
+            return (ended, answer);
+        }
+        self.ends.settle(ended, answer, self.steps(), self.took_ms)
     }
 
     /// Returns the end of the last turn: as recorded by a line, or inferred from the last reply.
