@@ -57,7 +57,7 @@ pub use head::{BROKEN_REPLY, CANCELLED, CriticMark, FailedCall, NO_REPLY, OtherF
 pub use index::{Delta, Index};
 pub use issue::{Issue, IssueKind, Issues};
 pub use lines::{InFile, Lines};
-pub use manifest::{Compaction, Copied, Manifest, ManifestState, RunScore, Total, Trial};
+pub use manifest::{Compaction, Copied, Earlier, Manifest, ManifestState, RunScore, Total, Trial};
 pub use names::{Names, Symbol};
 pub use record::Record;
 pub use recorded::RecordedFacts;

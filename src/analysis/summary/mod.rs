@@ -28,7 +28,7 @@ use crate::model::failure::FailureTally;
 use crate::model::index::{Distinct, Group, QUARTER, RunTally, SpentKey};
 use crate::model::price::{KindCosts, Prices, RequestSize};
 use crate::model::step::Usage;
-use crate::model::{Can, Certainty, Copied, EventKind, Index, Outcome, RunKey, RunScore};
+use crate::model::{Can, Certainty, Copied, Earlier, EventKind, Index, Outcome, RunKey, RunScore};
 
 #[cfg(test)]
 mod tests;
@@ -1170,6 +1170,20 @@ fn usage(index: &Index) -> Usage {
     }
 }
 
+/// Returns a number from the steps, with that before the run's first record if the program doesn't
+/// keep those records.
+fn with_earlier(
+    index: &Index,
+    here: Option<u64>,
+    before: impl Fn(&Earlier) -> Option<u64>,
+) -> Option<u64> {
+    let manifest = index.manifest().get();
+    match manifest.and_then(|manifest| manifest.earlier.as_ref()) {
+        Some(earlier) => before(earlier)?.checked_add(here?),
+        None => here,
+    }
+}
+
 /// Counts the model's replies: the run's own count, or else the steps of another tool's run if each
 /// is a reply. In our own traces, events record the replies. Without such events, it's unknown
 /// whether a model was called.
@@ -1179,8 +1193,9 @@ fn model_calls(index: &Index) -> Option<u64> {
         let manifest = index.manifest().get();
         let unknown =
             manifest.is_some_and(|manifest| manifest.steps_unknown || manifest.replies_unknown);
-        let seen =
+        let here =
             (format.has_reply_steps && !unknown).then_some(index.tally().run.readable as u64);
+        let seen = with_earlier(index, here, |earlier| earlier.replies);
         return manifest.and_then(|manifest| manifest.model_calls).or(seen);
     }
     let outputs: usize = index
@@ -1574,10 +1589,18 @@ pub fn summary(
         }
         .into(),
         model_calls: model_calls(index),
-        tool_calls: Some(run.calls).filter(|_| has_calls && !no_steps_recorded),
+        tool_calls: with_earlier(
+            index,
+            Some(run.calls).filter(|_| has_calls && !no_steps_recorded),
+            |earlier| earlier.calls,
+        ),
         // If the result of a call isn't recorded, it's unknown whether the call failed.
-        tool_errors: Some(run.failed_calls)
-            .filter(|_| !run.unknown_calls && has_calls && !no_steps_recorded),
+        tool_errors: with_earlier(
+            index,
+            Some(run.failed_calls)
+                .filter(|_| !run.unknown_calls && has_calls && !no_steps_recorded),
+            |earlier| earlier.failed_calls,
+        ),
         started: manifest
             .and_then(|manifest| manifest.started_at)
             .or_else(|| match index.is_disordered() {
