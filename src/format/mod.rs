@@ -127,7 +127,7 @@ pub(crate) use shell::{USER_SHELL, UserShell};
 #[cfg(test)]
 pub(crate) use tools::tool;
 pub(crate) use tools::{ChildFiles, holds_parts};
-pub(crate) use tools::{number_of, numbered};
+pub(crate) use tools::{SEGMENTS, number_of, numbered};
 pub(crate) use value::uncut;
 pub(crate) use watch::{Values, WatchedValue};
 

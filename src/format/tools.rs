@@ -2,6 +2,7 @@
 
 use std::ffi::OsStr;
 
+use super::lines::before_compression;
 use super::{
     Shape, Tool, aider, amp, atif, claude, cline, codex, continue_cli, copilot, crush, droid,
     gemini, goose, gptme, harbor, hermes, inspect, kimi, mini_swe_agent, opencode, openhands, otlp,
@@ -86,6 +87,9 @@ pub(crate) fn holds_parts(folder: &OsStr, name: &OsStr) -> bool {
     })
 }
 
+/// The name of the directories with the segments of a run.
+pub(crate) const SEGMENTS: &str = vibe::JOURNAL;
+
 /// Returns the number of a tool in this build.
 pub(crate) fn number_of(tool: &'static Tool) -> Option<usize> {
     TOOLS.iter().position(|known| std::ptr::eq(*known, tool))
@@ -123,6 +127,15 @@ pub struct ChildFiles {
 }
 
 impl Tool {
+    /// Returns whether the file `name` in the directory `dir` is a segment of a run. Its other segments
+    /// are in the same directory, and the program deletes them when the next one begins.
+    pub fn is_segment(&self, dir: &OsStr, name: &OsStr) -> bool {
+        let is_journal = |name| vibe::is_journal(before_compression(name).unwrap_or(name));
+        self.format == vibe::SESSION.format
+            && dir == SEGMENTS
+            && name.to_str().is_some_and(is_journal)
+    }
+
     /// Returns where in a run's directory to find further runs: the directories on the way; `*`
     /// matches any.
     pub fn runs_inside(&self) -> Option<&'static [&'static str]> {

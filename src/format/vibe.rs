@@ -64,8 +64,11 @@ pub(super) fn is_part(name: &str, head: &[u8]) -> bool {
     }
 }
 
+/// The directory of a session's journals.
+pub(super) const JOURNAL: &str = "journal";
+
 /// Returns whether a file has the name of a journal: the number of its first record.
-fn is_journal(name: &str) -> bool {
+pub(super) fn is_journal(name: &str) -> bool {
     let is_number = |stem: &str| stem.len() == 16 && stem.bytes().all(|byte| byte.is_ascii_digit());
     stem(name).is_some_and(is_number)
 }

@@ -2,6 +2,7 @@
 
 use super::truth::{FIELDS, compare};
 use super::{damaged, read, sample};
+use crate::cli::board;
 
 fn journal(session: u8) -> std::path::PathBuf {
     sample(&format!(
@@ -494,4 +495,51 @@ fn what_came_before_a_resumption_is_counted_from_the_first_request() {
     assert!(is_unknown("append", "First, and at…"));
     assert!(!is_unknown("replace", "First, and"));
     damaged(&path);
+}
+
+#[test]
+fn a_resumption_leaves_the_key_of_a_session_as_it_is() {
+    let temp = tempfile::tempdir().expect("a directory");
+    let dir = temp.path().join("unified").join(id(2));
+    let journals = dir.join("journal");
+    std::fs::create_dir_all(&journals).expect("created");
+    let first = journals.join("0000000000000001.jsonl");
+    std::fs::copy(journal(2), &first).expect("copied");
+    std::fs::write(journals.join("0000000000000023.jsonl"), "").expect("written");
+    std::fs::copy(
+        sample(&format!("tools/vibe/unified/{}/meta.json", id(2))),
+        dir.join("meta.json"),
+    )
+    .expect("copied");
+    let list = |root: &std::path::Path| {
+        let said = board(&["list", &root.display().to_string(), "--json"]);
+        let list: serde_json::Value = serde_json::from_str(&said.stdout).expect("JSON");
+        let runs = list["runs"].as_array().expect("runs").clone();
+        let of = |run: &serde_json::Value| {
+            (
+                run["key"].as_str().expect("a key").to_owned(),
+                run["steps"].as_u64(),
+            )
+        };
+        runs.iter().map(of).collect::<Vec<_>>()
+    };
+    let key = format!("unified/{}", id(2));
+    assert_eq!(list(temp.path()), [(key.clone(), Some(3))]);
+    // Vibe deletes the older segment when the program starts again after this one.
+    resumed(
+        &journals.join("0000000000000023.jsonl"),
+        "append",
+        "First.",
+        &[],
+    );
+    assert_eq!(list(temp.path()), [(key.clone(), Some(1))]);
+    std::fs::remove_file(&first).expect("removed");
+    assert_eq!(list(temp.path()), [(key.clone(), Some(1))]);
+    assert_eq!(list(&dir), [(id(2), Some(1))]);
+    for path in [dir, journals] {
+        let run = trace_board::trace::RunDir::of_file(&path).expect("readable");
+        assert!(run.is_some(), "{}", path.display());
+    }
+    let said = board(&["show", &temp.path().join(key).display().to_string()]);
+    assert_eq!(said.code, 0, "{}", said.stderr);
 }
