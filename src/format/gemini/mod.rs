@@ -4,8 +4,10 @@
 //! them.
 //!
 //! A reply is written when it arrives, and written again under its id, as a whole, when its tools
-//! are done. A call that never finished isn't recorded. No line records how the session ended. This
-//! reader is based on version 0.61.
+//! are done. With `--acp`, the calls are in a separate record instead, which is written again with the
+//! calls of all later replies. A call that never finished isn't recorded, so a last reply without
+//! calls may be the answer, or its call was running when the program was killed. No line records how
+//! the session ended. This reader is based on version 0.61.
 
 pub(super) mod report;
 pub(super) mod stream;
@@ -43,7 +45,7 @@ pub(super) static SESSION: Tool = Tool {
         is_session: true,
         resume: "gemini --resume",
         is_in_order: true,
-        assemble: Some(|n, records| part::line(n, records.iter().map(|record| part_in(record, n)))),
+        assemble: Some(assembled),
         ..Format::UNKNOWN
     },
     shape: Shape::Lines,
@@ -81,7 +83,7 @@ fields! {
         kind = "type", content, thoughts, calls = "toolCalls", tokens, model, set = "$set", rewind = "$rewindTo",
     }
     struct Call {
-        id, name, args, result, status, agent = "agentId", display = "resultDisplay",
+        id, name, args, result, status, timestamp, agent = "agentId", display = "resultDisplay",
     }
     struct Thought { subject, description }
     struct Usage { input, output, cached, thoughts }
@@ -127,6 +129,11 @@ struct Session {
     calls: Recent<Box<str>, usize>,
     children: RecentSet<Box<str>>,
     last: Option<usize>,
+    /// When the newest reply was written.
+    last_at: Option<i64>,
+    /// The records with the calls of several replies, by id, and the newest reply with calls from one.
+    call_records: RecentSet<Box<str>>,
+    filled: Option<usize>,
     turns: u64,
     /// Whether a prompt or a result came after the last reply, so that another reply is due, and
     /// whether it was a prompt.
@@ -136,6 +143,16 @@ struct Session {
     ends: Turns,
     /// Whether another session started it.
     is_child: bool,
+    chance: Option<Chance>,
+}
+
+/// The program's request to a sub-agent to return its answer in the next reply.
+#[derive(Debug)]
+struct Chance {
+    /// The number of steps before it.
+    steps: usize,
+    /// The end of the sub-agent if that reply doesn't return one.
+    end: Ended,
 }
 
 impl Reader for Session {
@@ -165,7 +182,8 @@ impl Reader for Session {
         // The header of a resumed session repeats the session's start, and a reply that is written
         // again repeats its own time.
         let is_news = |ts: &i64| before.is_none_or(|before| *ts >= before);
-        let is_known = |id: String| self.replies.contains_key(&*id);
+        let is_known =
+            |id: String| self.replies.contains_key(&*id) || self.call_records.contains(&*id);
         let is_told_again = text(line.id).is_some_and(is_known);
         let ts = draft
             .time(line.timestamp)
@@ -226,11 +244,13 @@ impl Reader for Session {
             step.unanswered() == 0 && step.calls.iter().any(|call| call.name == "complete_task")
         };
         let is_done = self.last.and_then(|n| draft.step(n)).is_some_and(is_done);
-        // An unfinished call isn't in the file, so the apparent answer may have come before one.
+        // An unfinished call isn't in the file, so the apparent answer may have come before one. Only
+        // a sub-agent's last chance is over in any case.
         let ended = self
             .end
             .clone()
-            .or_else(|| is_done.then(|| Ended::answered("complete_task")));
+            .or_else(|| is_done.then(|| Ended::answered("complete_task")))
+            .or_else(|| self.chance_missed(draft));
         // If all calls of a reply were cancelled, the program makes no further request.
         let cancelled = || {
             self.last
@@ -275,6 +295,56 @@ impl Session {
         self.last.map_or(0, |last| last + 1)
     }
 
+    /// Returns the end of a sub-agent whose reply to the program's last request didn't return an
+    /// answer.
+    fn chance_missed(&self, draft: &Draft<'_>) -> Option<Ended> {
+        let chance = self.chance.as_ref()?;
+        let last = self.last.filter(|last| *last >= chance.steps)?;
+        (draft.unanswered(last) == 0).then(|| chance.end.clone())
+    }
+
+    /// Returns the step whose calls are in a record that contains only calls, or `None` if the record
+    /// is a reply of its own.
+    fn owner(&self, line: &Line<'_>, draft: &Draft<'_>) -> Option<usize> {
+        let last = self.last.filter(|_| is_of_calls(line))?;
+        let is_open = || !self.due && draft.step(last).is_some_and(|step| step.calls.is_empty());
+        (self.filled == Some(last) || is_open()).then_some(last)
+    }
+
+    /// Adds the calls in a record that contains only calls to step `n`.
+    fn add_calls(
+        &mut self,
+        n: usize,
+        line: &Line<'_>,
+        mark: &EventDraft<'_>,
+        before: Option<i64>,
+        draft: &mut Draft<'_>,
+    ) {
+        let part = calls_since(line, self.last_at);
+        let mark = EventDraft {
+            kind: EventKind::Inside,
+            note: None,
+            failed: part.has_failed(),
+            ..*mark
+        };
+        draft.reply(Some(n), before, mark);
+        self.name_calls(n, line, &part);
+        self.call_records
+            .insert(text(line.id).unwrap_or_default().into());
+        self.filled = Some(n);
+        (self.due, self.has_prompt, self.end) = (!part.answers.is_empty(), false, None);
+        draft.part(n, part);
+    }
+
+    /// Adds the calls of step `n`, and the sub-agents that they started.
+    fn name_calls(&mut self, n: usize, line: &Line<'_>, part: &Part) {
+        self.calls
+            .extend(part.calls.iter().map(|call| ((*call.id).into(), n)));
+        let calls = line.calls.into_iter().flat_map(walk::items).map(Call::of);
+        self.children
+            .extend(calls.filter_map(|call| text(call.agent)).map(Box::from));
+    }
+
     /// Handles a reply of the model, or a copy of it with the results of its tools.
     fn reply(
         &mut self,
@@ -284,8 +354,23 @@ impl Session {
         draft: &mut Draft<'_>,
     ) {
         let id = text(line.id).unwrap_or_default();
-        let part = part_of(line);
         let known = self.replies.get(&*id).copied().filter(|_| !id.is_empty());
+        if known.is_none() {
+            if let Some(n) = self.owner(line, draft) {
+                return self.add_calls(n, line, mark, before, draft);
+            }
+            if self.call_records.contains(&*id) {
+                draft.event(EventDraft {
+                    note: None,
+                    ..*mark
+                });
+                return draft.issue(
+                    IssueKind::Join,
+                    "the calls in the record belong to no known reply, so they are ignored",
+                );
+            }
+        }
+        let part = part_of(line);
         let failed = part.has_failed();
         let n = draft.reply(
             known,
@@ -297,13 +382,10 @@ impl Session {
                 ..*mark
             },
         );
-        self.calls
-            .extend(part.calls.iter().map(|call| ((*call.id).into(), n)));
-        let calls = line.calls.into_iter().flat_map(walk::items).map(Call::of);
-        self.children
-            .extend(calls.filter_map(|call| text(call.agent)).map(Box::from));
+        self.name_calls(n, line, &part);
         if known.is_none() {
             self.replies.insert(id.into(), n);
+            self.last_at = micros(line.timestamp);
             if let Some(last) = self.last.replace(n) {
                 draft.close(last);
             }
@@ -363,6 +445,13 @@ impl Session {
         }
         // The program's description of the environment looks like a prompt, and so does a command that
         // the user ran.
+        if is_nudge(&said) {
+            self.has_prompt = true;
+            let at = draft.event(mark.stage("note"));
+            let end = last_chance(&said).map(|end| end.at_event(at));
+            self.chance = end.map(|end| Chance { steps, end });
+            return;
+        }
         if is_no_prompt(&said) {
             (self.end, self.due) = (before, was_due);
             let is_shell = UserShell::is_in(&said);
@@ -421,6 +510,7 @@ impl Session {
             message.kind == Some("\"user\"")
                 && !is_given(message)
                 && !is_no_prompt(&spoken(message.content))
+                && !is_nudge(&spoken(message.content))
         };
         // Decodes each text only once.
         let prompts: Vec<bool> = messages
@@ -509,11 +599,8 @@ impl Session {
     /// Adds a reply in a list of messages as step `n`.
     fn listed(&mut self, n: usize, id: String, line: &Line<'_>, part: Part, draft: &mut Draft<'_>) {
         self.replies.insert(id.into(), n);
-        self.calls
-            .extend(part.calls.iter().map(|call| ((*call.id).into(), n)));
-        let calls = line.calls.into_iter().flat_map(walk::items).map(Call::of);
-        self.children
-            .extend(calls.filter_map(|call| text(call.agent)).map(Box::from));
+        self.last_at = micros(line.timestamp);
+        self.name_calls(n, line, &part);
         draft.run().model = short(line.model).or(draft.run().model.take());
         (self.due, self.has_prompt, self.end) = (!part.answers.is_empty(), false, None);
         if let Some(last) = self.last.replace(n) {
@@ -535,6 +622,69 @@ fn messages<'a>(line: &Line<'a>) -> impl Iterator<Item = &'a str> {
 /// environment, or a command that the user ran.
 fn is_no_prompt(said: &str) -> bool {
     said.starts_with("<session_context>") || UserShell::is_in(said)
+}
+
+/// How the program's own messages begin with which it makes the model continue.
+const NUDGES: [&str; 3] = [
+    "System: Potential loop detected. Details: ",
+    "[System: You previously ",
+    "[System: You successfully executed a tool but ",
+];
+
+/// What the program says to a sub-agent that must return its answer in its next reply: why, and the
+/// end if it doesn't.
+const CHANCES: [(&str, &str, Outcome); 3] = [
+    (
+        "You have stopped calling tools without finishing.",
+        "Ended without an answer",
+        Outcome::Failed,
+    ),
+    (
+        "You have exceeded the maximum number of turns.",
+        "Turn limit reached",
+        Outcome::Truncated,
+    ),
+    (
+        "You have exceeded the time limit.",
+        "Time limit reached",
+        Outcome::Truncated,
+    ),
+];
+const CHANCE: &str = " You have one final chance to complete the task";
+
+/// Returns whether the text of a user message is by the program, which requests another reply.
+fn is_nudge(said: &str) -> bool {
+    NUDGES.iter().any(|nudge| said.starts_with(nudge)) || last_chance(said).is_some()
+}
+
+/// Returns the end of a sub-agent that doesn't return an answer after this message, if the message is
+/// the program's request for it.
+fn last_chance(said: &str) -> Option<Ended> {
+    let is_of = |why: &str| {
+        let rest = said.strip_prefix(why);
+        rest.is_some_and(|rest| rest.starts_with(CHANCE))
+    };
+    let (_, headline, outcome) = CHANCES.into_iter().find(|(why, ..)| is_of(why))?;
+    Some(match outcome {
+        Outcome::Truncated => Ended::new("", headline, outcome, Certainty::Recorded),
+        _ => Ended::new(Ended::NO_CALLS, headline, outcome, Certainty::Inferred),
+    })
+}
+
+/// Returns whether a record contains only calls. The program writes the tokens of a reply with its
+/// first record, even if there are none.
+fn is_of_calls(line: &Line<'_>) -> bool {
+    let has_thoughts = || {
+        walk::items(line.thoughts.unwrap_or_default())
+            .next()
+            .is_some()
+    };
+    let has_calls = || walk::items(line.calls.unwrap_or_default()).next().is_some();
+    line.kind == Some("\"gemini\"")
+        && line.tokens.is_none()
+        && has_calls()
+        && line.content == Some("\"\"")
+        && !has_thoughts()
 }
 
 /// Returns whether a user message is a tool result.
@@ -566,16 +716,26 @@ fn about(line: &Line<'_>, folder: &str, draft: &mut Draft<'_>) {
     }
 }
 
-/// Returns the part of step `n` that a record contains: its reply or, in a list of all messages,
-/// the reply at that position.
-fn part_in(record: &str, n: usize) -> Part {
+/// Returns the line of step `n`.
+fn assembled(n: usize, records: &[String]) -> String {
+    let mut lines = records.iter().map(|record| reply_in(record, n));
+    let first = lines.next();
+    let (id, at) = first.map_or((None, None), |first| (first.id, micros(first.timestamp)));
+    let part = |line: Line<'_>| match is_of_calls(&line) && line.id != id {
+        true => calls_since(&line, at),
+        false => part_of(&line),
+    };
+    part::line(n, first.into_iter().chain(lines).map(part))
+}
+
+/// Returns the reply of step `n` in a record. A list of all messages has it at that position.
+fn reply_in(record: &str, n: usize) -> Line<'_> {
     let line = Line::of(record);
-    let mut replies =
-        messages(&line).filter(|message| Line::of(message).kind == Some("\"gemini\""));
-    match (line.set, replies.nth(n)) {
-        (Some(_), Some(reply)) => part_of(&Line::of(reply)),
-        _ => part_of(&line),
-    }
+    let mut replies = messages(&line)
+        .map(Line::of)
+        .filter(|message| message.kind == Some("\"gemini\""));
+    let reply = line.set.and_then(|_| replies.nth(n));
+    reply.unwrap_or(line)
 }
 
 /// Returns the step that a line contains. The line contains all of it.
@@ -584,7 +744,7 @@ fn part_of(line: &Line<'_>) -> Part {
         whole: true,
         model: text(line.model),
         tokens: line.tokens.map(tokens),
-        ..Part::default()
+        ..calls_in(line, |_| true)
     };
     part.text
         .extend(Some(spoken(line.content)).filter(|text| !text.is_empty()));
@@ -601,7 +761,23 @@ fn part_of(line: &Line<'_>) -> Part {
         part.thought
             .extend(words.reduce(|subject, more| format!("{subject}: {more}")));
     }
-    for call in line.calls.into_iter().flat_map(walk::items).map(Call::of) {
+    part
+}
+
+/// Returns the calls in a record that finished after the reply at `from`.
+fn calls_since(line: &Line<'_>, from: Option<i64>) -> Part {
+    calls_in(line, |call| {
+        micros(call.timestamp)
+            .zip(from)
+            .is_some_and(|(at, from)| at >= from)
+    })
+}
+
+/// Returns the calls in a record for which `is_own` is true, with their results.
+fn calls_in(line: &Line<'_>, is_own: impl Fn(&Call<'_>) -> bool) -> Part {
+    let mut part = Part::default();
+    let calls = line.calls.into_iter().flat_map(walk::items).map(Call::of);
+    for call in calls.filter(is_own) {
         let id = text(call.id).unwrap_or_default();
         part.answers.extend(answer(&id, &call));
         part.changes.extend(

@@ -111,6 +111,31 @@ fn printed(report: &str) -> Option<&str> {
     Some(rest.map_or(printed, str::trim_start))
 }
 
+/// How a text about a command begins that the program aborted, with the status of the call.
+const ABORTED: [(&str, &str); 2] = [
+    (
+        "Command was cancelled by user before it could ",
+        "cancelled",
+    ),
+    (
+        "Command was automatically cancelled because it exceeded the timeout of ",
+        "error",
+    ),
+];
+
+/// Returns the status of a command that the program aborted, and the program's words.
+fn aborted(text: &str) -> Option<(&'static str, &str)> {
+    let words = text.strip_prefix("<untrusted_context>\n").unwrap_or(text);
+    let words = words.trim_end();
+    let words = words
+        .strip_suffix("\n</untrusted_context>")
+        .unwrap_or(words);
+    let (_, status) = ABORTED
+        .into_iter()
+        .find(|(begin, _)| words.starts_with(begin))?;
+    Some((status, words))
+}
+
 /// Completes the answer of a command from the report about it. For Gemini CLI, a failed command is a
 /// success. `display` is what the program shows of the output.
 pub(in crate::format) fn reported(answer: Answer, display: &str) -> Answer {
@@ -118,6 +143,14 @@ pub(in crate::format) fn reported(answer: Answer, display: &str) -> Answer {
         return answer;
     }
     let text = answer.error.clone().or_else(|| text(Some(&answer.output)));
+    if let Some((status, words)) = text.as_deref().and_then(aborted) {
+        return Answer {
+            status: Some(status),
+            error: Some(words.to_owned()),
+            output: "null".to_owned(),
+            ..answer
+        };
+    }
     let report = text.as_deref().and_then(|text| Report::of(text, display));
     let Some(report) = report else { return answer };
     let exit = answer.exit.or(report.exit);
