@@ -3,8 +3,10 @@
 //!
 //! The lines are similar to those of Claude Code, and the messages to those of Gemini. A reply is
 //! one line. A sub-agent's reply is several lines, and one of them has the tokens. No line records
-//! how the session ended, but errors of the service are recorded, and its complete responses. The end
-//! of a sub-agent is in a document next to its file. This reader is based on version 0.24.
+//! how the session ended, but errors of the service are recorded, and its complete responses. A reply
+//! that the program discarded, and those of summaries and of the program's own agents, are only among
+//! these responses. The end, the model and the parent of a sub-agent are in a document next to its
+//! file. This reader is based on version 0.24.
 
 use super::conversation::Conversation;
 use super::gemini::report::reported;
@@ -13,7 +15,7 @@ use super::lines::stem;
 use super::part::{self, text};
 use super::turns::Turns;
 use super::value::{
-    contains, count, cut, filled, int, is_text, is_true, member, number, objects, short,
+    aside, contains, count, cut, filled, int, is_text, is_true, member, number, objects, short,
     stage_beside, status,
 };
 use super::watch::begun_member;
@@ -81,9 +83,10 @@ fields! {
     struct Result { status, display = "resultDisplay", ms = "durationMs" }
     struct Display { kind = "type", exit = "exitCode", output }
     struct Compressed { before = "originalTokenCount", after = "newTokenCount" }
-    struct State { status, error = "lastError" }
+    struct State { status, error = "lastError", parent = "parentAgentId", model, flags = "persistedCliFlags" }
     struct Telemetry {
         name = "event.name", message = "error_message", class = "error_type", subagent = "subagent_name",
+        input = "input_token_count", output = "output_token_count",
     }
 }
 
@@ -114,12 +117,47 @@ struct Heard {
     waits: bool,
     /// Whether the newest reply has one, or has tokens.
     of_last: bool,
+    /// The tokens of the one that waits.
+    tokens: u64,
+    /// The responses without a reply.
+    lost: Lost,
+}
+
+/// Responses of the service whose replies aren't in any file.
+#[derive(Debug, Default, Clone, Copy)]
+struct Lost {
+    responses: u64,
+    tokens: u64,
+}
+
+impl Lost {
+    /// Adds a response with this number of tokens. One without any broke off.
+    fn add(&mut self, tokens: u64) {
+        self.responses += u64::from(tokens > 0);
+        self.tokens = self.tokens.saturating_add(tokens);
+    }
 }
 
 impl Heard {
-    /// Takes in a response. Its record comes before that of the reply.
-    fn response(&mut self) {
+    /// Takes in a response with this number of tokens. Its record comes before that of the reply.
+    fn response(&mut self, tokens: u64) {
+        self.lost = self.lost();
         (self.is_any, self.waits, self.of_last) = (true, true, true);
+        self.tokens = tokens;
+    }
+
+    /// Takes in a response to one of the program's own agents, which has no file.
+    fn other(&mut self, tokens: u64) {
+        self.lost.add(tokens);
+    }
+
+    /// Returns the responses without a reply. The newest one may still get its reply.
+    fn lost(&self) -> Lost {
+        let mut lost = self.lost;
+        if self.waits {
+            lost.add(self.tokens);
+        }
+        lost
     }
 
     /// Takes in a reply. A program that records who wrote a line also records responses.
@@ -130,6 +168,7 @@ impl Heard {
 
     /// Takes in a prompt or a result, after which another response is due.
     fn request(&mut self) {
+        self.lost = self.lost();
         (self.waits, self.of_last) = (false, true);
     }
 
@@ -194,7 +233,10 @@ impl Reader for Session {
             .filter(|_| ended.is_none())
             .and_then(|n| draft.asks(n, QUESTIONS));
         let at = draft.latest();
+        let lost = self.heard.lost();
         let run = draft.run();
+        run.parent = self.agent.parent.clone().or(run.parent.take());
+        run.model = run.model.take().or_else(|| self.agent.model.clone());
         let is_users_turn = asks.is_some() || ended.is_some();
         run.awaits_user = run.parent.is_none() && is_users_turn;
         run.asks_user = asks;
@@ -203,6 +245,9 @@ impl Reader for Session {
         run.final_result = answer;
         run.turns = Some(self.conversation.turns());
         run.children = Some(self.children);
+        let replies = self.conversation.steps() as u64;
+        run.model_calls = (lost.responses > 0).then_some(replies + lost.responses);
+        run.notes = aside("requests", lost.tokens).into_iter().collect();
     }
 }
 
@@ -292,8 +337,14 @@ impl Session {
             .unwrap_or_default();
         let name = text(told.name).unwrap_or_default();
         let is_error = name == "qwen-code.api_error";
-        if name == "qwen-code.api_response" && told.subagent.is_none() {
-            self.heard.response();
+        if name == "qwen-code.api_response" {
+            let of = |value| count(value).unwrap_or_default();
+            let tokens = of(told.input).saturating_add(of(told.output));
+            match text(told.subagent) {
+                None => self.heard.response(tokens),
+                Some(agent) if agent.starts_with(OWN_AGENT) => self.heard.other(tokens),
+                Some(_) => {}
+            }
         }
         let compressed = line
             .payload
@@ -343,6 +394,9 @@ pub(super) fn state_of(name: &str) -> Option<String> {
     Some(format!("{}.meta.json", stem(name)?)).filter(|_| name.starts_with(AGENT))
 }
 
+/// How the names of the agents begin that the program starts for itself. They have no files.
+const OWN_AGENT: &str = "managed-";
+
 /// How the names of sub-agents' files begin.
 pub(super) const AGENT: &str = "agent-";
 
@@ -351,12 +405,18 @@ pub(super) const AGENT: &str = "agent-";
 struct Agent {
     status: Box<str>,
     error: Box<str>,
+    /// The sub-agent that started this one.
+    parent: Option<Box<str>>,
+    model: Option<Box<str>>,
 }
 
 impl Agent {
     fn of(document: &str) -> Self {
         let state = State::of(document);
+        let of_session = || short(member(state.flags?, "model"));
         Self {
+            parent: short(state.parent),
+            model: short(state.model).or_else(of_session),
             status: short(state.status).unwrap_or_default(),
             error: text(state.error)
                 .map(|error| cut(error_in(&error)))
