@@ -9,10 +9,12 @@
 //! title and the child sessions. When a session is resumed, Vibe deletes the journal so far. The first
 //! request then contains the conversation before. This reader is based on version 3.0.
 
+use std::borrow::Cow;
+
 use super::conversation::Conversation;
 use super::ends::{End, ends};
 use super::lines::stem;
-use super::part::{self, quoted, text};
+use super::part::{self, is_refusal, quoted, text};
 use super::recent::RecentSet;
 use super::turns::Turns;
 use super::value::{
@@ -486,7 +488,20 @@ impl Session {
     /// Returns the end and the answer. A turn without steps keeps those of the previous turn.
     fn settled(&self, draft: &Draft<'_>) -> (Option<Ended>, Option<Box<str>>) {
         let last = self.conversation.last();
-        self.ends.settle_said(self.end.clone(), last, draft)
+        let step = last.and_then(|n| draft.step(n));
+        let finish = step.and_then(|step| step.finish.as_deref());
+        // For Vibe, a turn that the provider's filter ended is complete.
+        let filter = finish.filter(|finish| is_refusal(finish));
+        let end = self.end.clone().map(|end| match filter {
+            Some(finish) if end.outcome == Outcome::Completed => Ended {
+                word: finish.into(),
+                headline: Ended::REFUSED.into(),
+                outcome: Outcome::Failed,
+                ..end
+            },
+            _ => end,
+        });
+        self.ends.settle_said(end, last, draft)
     }
 }
 
@@ -519,9 +534,26 @@ fn ended(turn: &Turn<'_>) -> Option<Ended> {
             let code = filled(fault.code).unwrap_or_else(|| status.clone());
             End::of(ERRORS, &code)
                 .unwrap_or_else(|| End::error(&code))
-                .detail(short(fault.message).unwrap_or_default())
+                .detail(cut(&without_url(&text(fault.message).unwrap_or_default())))
         }
     })
+}
+
+/// Returns an error without the URLs that the HTTP library adds to it: `Client error '400 Bad Request'
+/// for url 'URL'\nFor more information check: URL: no model` is `400 Bad Request: no model`.
+fn without_url(error: &str) -> Cow<'_, str> {
+    let short = || {
+        let rest = ["Client error '", "Server error '"]
+            .into_iter()
+            .find_map(|begin| error.strip_prefix(begin))?;
+        let (status, rest) = rest.split_once("' for url '")?;
+        let (_, rest) = rest.split_once("'\nFor more information check: ")?;
+        Some(match rest.split_once(": ") {
+            Some((_, words)) => format!("{status}: {words}"),
+            None => status.to_owned(),
+        })
+    };
+    short().map_or(Cow::Borrowed(error), Cow::Owned)
 }
 
 /// Returns the result in the record of a call that was interrupted. The core doesn't get it.
@@ -681,7 +713,7 @@ fn answer_of(command: &Command<'_>, output: &Output<'_>) -> Answer {
     }
 }
 
-/// Adds the file that a successful call changed.
+/// Adds the file or the list of tasks that a successful call changed.
 fn change(call: &CallDraft, output: &Output<'_>, part: &mut Part) {
     let path = |key| filled(member(&call.args, key)).map(|path| format!("files.{path}"));
     match &*call.name {
@@ -703,8 +735,16 @@ fn change(call: &CallDraft, output: &Output<'_>, part: &mut Part) {
             }
             part.changes.push((key, None, None));
         }
+        "todo" => part.changes.extend(todos(call)),
         _ => {}
     }
+}
+
+/// Returns the list of tasks that a call writes, or `None` if it only reads the list.
+pub(super) fn todos(call: &CallDraft) -> Option<(String, Option<String>, Option<String>)> {
+    let todos = member(&call.args, "todos").filter(|todos| todos.starts_with('['))?;
+    let is_written = member(&call.args, "action") == Some("\"write\"");
+    is_written.then(|| ("todos".to_owned(), None, Some(todos.to_owned())))
 }
 
 /// Returns the hunk of a unified diff for the lines that an edit replaced.

@@ -14,7 +14,7 @@ use super::value::{
     above_zero, count, cut, filled, is_text, is_true, listed, member, micros, number, objects,
     short, unpacked,
 };
-use super::vibe::About;
+use super::vibe::{About, todos};
 use super::watch::begun;
 use super::{Answer, CallDraft, Draft, EventDraft, Part, Reader, Shape, Source, Tool, USER_SHELL};
 use crate::model::json::walk;
@@ -292,8 +292,12 @@ fn answer_of(line: &Line<'_>) -> Answer {
     }
 }
 
-/// Returns the file that a successful call changed, and its content if the call contains it.
+/// Returns the file or the list of tasks that a successful call changed, and its content if the call
+/// contains it.
 fn change(call: &CallDraft) -> Option<(String, Option<String>, Option<String>)> {
+    if call.name == "todo" {
+        return todos(call);
+    }
     let path =
         filled(member(&call.args, "file_path")).or_else(|| filled(member(&call.args, "path")))?;
     let key = format!("files.{path}");
