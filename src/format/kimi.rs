@@ -53,6 +53,7 @@ const ENDS: &[End] = ends! {
     "loop.max_steps_exceeded" => Truncated, "Step limit reached";
     "*context*" => Failed, Ended::CONTEXT_FULL;
     "*quota*" => Failed, "Provider usage limit reached";
+    "provider.filtered" => Failed, Ended::REFUSED;
     "provider.*" => Failed, "API error";
 };
 
@@ -483,11 +484,16 @@ fn answer_of(event: &Event<'_>) -> Answer {
     }
 }
 
-/// Returns the file that a successful call changed.
+/// Returns the file or the plan that a successful call changed.
 fn change(
     call: &CallDraft,
     project: Option<&str>,
 ) -> Option<(String, Option<String>, Option<String>)> {
+    if call.name == "TodoList" {
+        // Without a list, the call only reads it.
+        let todos = member(&call.args, "todos").filter(|todos| todos.starts_with('['))?;
+        return Some(("todos".to_owned(), None, Some(todos.to_owned())));
+    }
     let path = filled(member(&call.args, "path"))?;
     let key = format!("files.{}", below(&path, project));
     match &*call.name {

@@ -235,6 +235,7 @@ const ENDS: &[End] = ends! {
     "MessageAbortedError" => Cancelled, "Interrupted";
     "MessageOutputLengthError" => Truncated, Ended::CUT_REPLY;
     "ContextOverflowError" => Failed, Ended::CONTEXT_FULL;
+    "ContentFilterError" => Failed, Ended::REFUSED;
     "ProviderAuthError" => Failed, "Authentication failed";
     "APIError" => Failed, "API error";
     "*" => Failed, "Failed with an error";

@@ -114,3 +114,38 @@ fn real_sessions_agree_with_what_is_known_of_them() {
     )];
     compare("kimi-code", is_session, &fields, &known);
 }
+
+/// Changes the sample's first session, and reads it.
+fn changed(session: u8, change: impl Fn(&str) -> String) -> super::Read {
+    let text = std::fs::read_to_string(agent(session, "main")).expect("the sample");
+    let temp = tempfile::tempdir().expect("a directory");
+    let path = temp.path().join("wire.jsonl");
+    std::fs::write(&path, change(&text)).expect("written");
+    read(&path)
+}
+
+#[test]
+fn a_reply_that_the_providers_filter_blocked_is_a_refusal() {
+    let row = changed(3, |text| {
+        text.replace("loop.max_steps_exceeded", "provider.filtered")
+    })
+    .row;
+    let sentence = &row.verdict.sentence;
+    assert!(
+        sentence.starts_with("The model refused to continue after step 0"),
+        "{sentence}"
+    );
+    assert_eq!(row.verdict.outcome.as_str(), "failed");
+}
+
+#[test]
+fn a_list_of_tasks_is_a_part_of_the_state() {
+    let run = changed(1, |text| {
+        text.replace("\"name\":\"Edit\"", "\"name\":\"TodoList\"")
+            .replace(
+                "\"old_string\"",
+                "\"todos\":[{\"title\":\"a\",\"status\":\"done\"}],\"old_string\"",
+            )
+    });
+    assert_eq!(run.row.changed, ["todos"]);
+}

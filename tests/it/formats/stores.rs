@@ -406,6 +406,20 @@ fn a_refused_call_has_failed_and_did_not_run() {
 }
 
 #[test]
+fn a_reply_that_the_providers_filter_blocked_is_a_refusal() {
+    let mut reply = replied("content-filter", vec![said("I can't help wi")]);
+    let words = "The response was blocked by the provider's content filter";
+    reply.0["error"] = json!({"name": "ContentFilterError", "data": {"message": words}});
+    let row = talk("opencode.db", vec![reply]).1.row;
+    let sentence = format!("The model refused to continue after step 0: {words}");
+    assert_eq!(
+        (&*row.verdict.sentence, row.verdict.outcome.as_str()),
+        (&*sentence, "failed")
+    );
+    assert_eq!(row.answer, None);
+}
+
+#[test]
 fn a_complete_reply_for_an_unknown_reason_ends_its_turn() {
     let reply = |finish: &str| vec![replied(finish, vec![said("It breaks")])];
     let verdict = talk("kilo.db", reply("other")).1.row.verdict;
