@@ -667,6 +667,11 @@ impl Summary {
             .or_else(|| records?.from.as_deref())
     }
 
+    /// Returns whether the file of a session has neither prompts nor steps.
+    pub(super) fn is_empty_session(&self) -> bool {
+        self.is_session && self.steps == 0 && self.turns == Some(0)
+    }
+
     /// Returns whether the run counts. It doesn't if another file contains all of it.
     pub fn counts(&self) -> bool {
         self.relation.duplicate_of.is_none()
@@ -1051,10 +1056,14 @@ impl Summary {
     }
 
     /// Returns the estimated cost if none is recorded: the run's own estimate, or else one from
-    /// prices. `None` if a step doesn't record its tokens or a model has no price.
+    /// prices. `None` if a step doesn't record its tokens, a model has no price, or the steps are only
+    /// a part of the recorded thread.
     pub fn cost_estimated_usd(&self) -> Option<f64> {
         if self.cost_by_run_usd.is_some() {
             return self.cost_by_run_usd;
+        }
+        if self.steps_are_part_of_thread() {
+            return None;
         }
         self.priced_steps()?
             .map(|(spent, cost)| cost.filter(|_| spent.unknown == 0 || spent.is_paid))
@@ -1081,6 +1090,13 @@ impl Summary {
                 .iter()
                 .map(|spent| (spent, spent.cost(Some(prices)))),
         )
+    }
+
+    /// Returns whether the recorded tokens are those of a thread and the steps are only a part of it.
+    fn steps_are_part_of_thread(&self) -> bool {
+        let known = self.spent.iter().map(Spent::tokens);
+        let known = known.fold(0, u64::saturating_add);
+        self.tokens_of_thread && self.tokens.is_some_and(|tokens| tokens > known)
     }
 
     /// Returns whether any step records tokens or a cost. Otherwise there's nothing to estimate.

@@ -1,5 +1,9 @@
 //! Tests sessions of Mistral Vibe.
 
+use std::sync::Arc;
+
+use trace_board::model::price::Prices;
+
 use super::truth::{FIELDS, compare};
 use super::{damaged, read, sample};
 use crate::cli::board;
@@ -147,7 +151,11 @@ fn a_journal_that_begins_later_says_what_is_missing() {
 #[test]
 fn the_tokens_of_a_resumed_session_include_what_came_before() {
     let temp = tempfile::tempdir().expect("a directory");
-    let later = temp.path().join("0000000000000012.jsonl");
+    let meta = journal(2).with_file_name("../meta.json");
+    std::fs::copy(meta, temp.path().join("meta.json")).expect("copied");
+    let journals = temp.path().join("journal");
+    std::fs::create_dir(&journals).expect("created");
+    let later = journals.join("0000000000000012.jsonl");
     let mut spent = [500, 100, 30];
     let mut lines = String::new();
     let text = std::fs::read_to_string(journal(2)).expect("the sample");
@@ -183,6 +191,11 @@ fn the_tokens_of_a_resumed_session_include_what_came_before() {
         (Some(spent[0]), Some(spent[1]), Some(spent[2]))
     );
     assert!(row.tokens_of_thread);
+    // The steps that are left are only a part of it, and so is their cost.
+    let prices = Arc::new(Prices::default().with_list());
+    let priced = row.clone().priced(&prices);
+    assert_eq!(priced.cost_estimated_usd(), None);
+    assert!(priced.cost_at_least_usd().is_some());
     assert_eq!(row.model_calls, None);
     assert_eq!(manifest.started_at, Some(1_777_888_800_000_000));
     assert_eq!(row.started, manifest.started_at);
@@ -542,4 +555,72 @@ fn a_resumption_leaves_the_key_of_a_session_as_it_is() {
     }
     let said = board(&["show", &temp.path().join(key).display().to_string()]);
     assert_eq!(said.code, 0, "{}", said.stderr);
+}
+
+/// Changes the words of a journal, and reads it.
+fn changed(session: u8, change: impl Fn(&str) -> String) -> super::Read {
+    let text = std::fs::read_to_string(journal(session)).expect("the sample");
+    let temp = tempfile::tempdir().expect("a directory");
+    let path = temp.path().join("journal.jsonl");
+    std::fs::write(&path, change(&text)).expect("written");
+    read(&path)
+}
+
+#[test]
+fn a_turn_that_the_providers_filter_ended_did_not_answer() {
+    let row = changed(1, |text| {
+        let (before, last) = text
+            .rsplit_once("\"finish_reason\":\"stop\"")
+            .expect("a reply");
+        format!("{before}\"finish_reason\":\"content_filter\"{last}")
+    })
+    .row;
+    assert_eq!(
+        (&*row.verdict.sentence, row.verdict.outcome.as_str()),
+        ("The model refused to continue after step 3", "failed")
+    );
+    assert_eq!(row.answer, None);
+}
+
+#[test]
+fn an_error_of_a_request_is_one_line_without_urls() {
+    let sentence = |words: &str| {
+        let words = serde_json::to_string(words).expect("a string");
+        let run = changed(4, |text| text.replace("\"Invalid API key.\"", &words));
+        run.row.verdict.sentence.to_string()
+    };
+    let more = "for url 'http://127.0.0.1:1/v1/chat/completions'\nFor more information check: https://developer.mozilla.org/en-US/docs/Web/HTTP/Status";
+    assert_eq!(
+        sentence(&format!(
+            "Client error '400 Bad Request' {more}/400: no such model"
+        )),
+        "API error after step 0: 400 Bad Request: no such model"
+    );
+    assert_eq!(
+        sentence(&format!("Server error '502 Bad Gateway' {more}/502")),
+        "API error after step 0: 502 Bad Gateway"
+    );
+    assert_eq!(sentence("one\n\n two"), "API error after step 0: one two");
+}
+
+#[test]
+fn a_list_of_tasks_is_a_part_of_the_state() {
+    let todos = r#"[{"id":"1","content":"a","status":"pending"}]"#;
+    let call = |args: &str| {
+        let reply = serde_json::json!({"type": "completion_succeeded", "result": {"finish_reason": "tool_call",
+            "parts": [{"type": "tool_call", "id": "a", "name": "todo", "arguments_json": args}]}});
+        let done = serde_json::json!({"type": "tool_succeeded", "call_id": "a",
+            "result": {"content": [{"type": "text", "text": "ok"}]}});
+        let lines = [reply, done].into_iter().enumerate().map(|(n, command)| {
+            let input = serde_json::json!({"command": command, "determinism": {"time_unix_ms": 1_777_888_800_000_u64}});
+            serde_json::json!({"payload": {"input": input}, "recovery_journal_record_version": 1,
+                "sequence": n + 1, "type": "core_input"})
+        });
+        let text: String = lines.map(|line| format!("{line}\n")).collect();
+        changed(1, |_| text.clone())
+    };
+    let written = call(&format!(r#"{{"action":"write","todos":{todos}}}"#));
+    assert_eq!(written.row.changed, ["todos"]);
+    let read = call(r#"{"action":"read","todos":null}"#);
+    assert!(read.row.changed.is_empty());
 }
