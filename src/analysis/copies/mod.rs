@@ -326,8 +326,13 @@ impl<'a> Group<'a, '_> {
                 .flatten()
                 .filter(|_| id.is_some())
                 .collect();
+            // A program that resumes a session may leave a file with only the session's id.
+            let session = hash(&("session", run.format.as_str()));
+            let session = Some(session).filter(|_| run.is_session && id.is_some());
+            let empty = session.filter(|_| run.is_empty_session());
             let others = begins
                 .iter()
+                .chain(&empty)
                 .filter_map(|begin| alike.get(&(id, *begin)))
                 .flatten()
                 .copied();
@@ -340,6 +345,7 @@ impl<'a> Group<'a, '_> {
                 _ => {
                     begins
                         .into_iter()
+                        .chain(session)
                         .for_each(|begin| alike.entry((id, begin)).or_default().push(at));
                     kept.push(at);
                 }

@@ -1,7 +1,13 @@
 //! Tests sessions and streams of Gemini CLI.
 
+use std::path::Path;
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use trace_board::analysis::copies::{marks, relate};
+
 use super::truth::{FIELDS, compare};
-use super::{damaged, read, sample};
+use super::{Read, damaged, read, sample};
 
 const PARENT: &str = "3b0c1d2e-0000-4000-8000-0000000000c1";
 
@@ -427,4 +433,257 @@ fn whether_a_command_failed_is_not_known_from_a_stream() {
     let step = run.step(0);
     assert_eq!(step["action_results"][0]["output"], "return a // b");
     assert_ne!(step["action_results"][0]["status"], "success");
+}
+
+/// Writes a session with this header and these messages, one a second, and reads it.
+fn written(file: &Path, kind: &str, messages: &[Value]) -> Read {
+    let mut text = json!({"sessionId": "a", "projectHash": "b", "kind": kind}).to_string() + "\n";
+    for (n, message) in messages.iter().enumerate() {
+        let mut line = json!({"id": format!("m{n}"), "timestamp": time(n)});
+        let object = line.as_object_mut().expect("an object");
+        object.extend(message.as_object().expect("an object").clone());
+        text += &format!("{line}\n");
+    }
+    std::fs::write(file, text).expect("written");
+    read(file)
+}
+
+fn time(second: usize) -> String {
+    format!("2026-05-04T09:00:{second:02}.000Z")
+}
+
+fn said(words: &str) -> Value {
+    json!({"type": "user", "content": [{"text": words}]})
+}
+
+fn replied(words: &str) -> Value {
+    let tokens = json!({"input": 100, "output": 10, "cached": 0, "thoughts": 0, "total": 110});
+    json!({"type": "gemini", "content": words, "thoughts": [], "tokens": tokens, "model": "gemini-2.5-pro"})
+}
+
+/// Returns a call of a command with this output that finished at this second.
+fn called(id: &str, second: usize, output: &str) -> Value {
+    let given = json!({"functionResponse": {"id": id, "response": {"output": output}}});
+    json!({"id": id, "name": "run_shell_command", "args": {"command": id}, "status": "success",
+        "timestamp": time(second), "result": [given]})
+}
+
+#[test]
+fn a_record_with_the_calls_of_several_replies_belongs_to_each_of_them() {
+    let temp = tempfile::tempdir().expect("a directory");
+    let file = temp.path().join("session.jsonl");
+    let cancelled = "<untrusted_context>\nCommand was cancelled by user before it could complete. There was \
+                     no output before it was cancelled.\n</untrusted_context>";
+    let calls = [
+        called("c1", 2, cancelled),
+        called(
+            "c2",
+            5,
+            "Output: (empty)\nExit Code: 3\nProcess Group PGID: 7",
+        ),
+        called("c3", 6, "Output: hi\nProcess Group PGID: 7"),
+    ];
+    // The record keeps its id and its time.
+    let record = |calls: &[Value]| {
+        json!({"id": "calls", "timestamp": time(2), "type": "gemini", "content": "", "thoughts": [],
+            "model": "gemini-2.5-pro", "toolCalls": calls})
+    };
+    let messages = [
+        said("First."),
+        replied(""),
+        record(&calls[..1]),
+        said("Second."),
+        replied("I try."),
+        record(&calls[..2]),
+        record(&calls),
+        replied("Done."),
+    ];
+    let run = written(&file, "main", &messages);
+    let row = &run.row;
+    assert_eq!((row.steps, row.issues, row.turns), (3, (0, 0), Some(2)));
+    assert_eq!((row.model_calls, row.tokens), (Some(3), Some(330)));
+    assert_eq!((row.tool_calls, row.tool_errors), (Some(3), Some(1)));
+    let results = |n: usize| {
+        let step = run.step(n);
+        let results = step["action_results"].as_array().cloned();
+        let results = results.unwrap_or_default().into_iter();
+        let status = results.map(|result| result["status"].as_str().unwrap_or_default().to_owned());
+        (
+            step["actions"].as_array().map_or(0, Vec::len),
+            status.collect::<Vec<_>>(),
+        )
+    };
+    assert_eq!(results(0), (1, vec!["cancelled".to_owned()]));
+    assert_eq!(
+        results(1),
+        (2, vec!["error".to_owned(), "success".to_owned()])
+    );
+    assert_eq!(results(2), (0, vec![]));
+    assert_eq!(run.step(1)["model_response"]["text"], "I try.");
+    damaged(&file);
+    // All calls of the last reply were cancelled, so the turn is over.
+    let cancelled = written(&file, "main", &messages[..3]).row;
+    let sentence =
+        "Cancelled by the user in step 0 while run_shell_command was running; no records follow";
+    assert_eq!(&*cancelled.verdict.sentence, sentence);
+}
+
+#[test]
+fn a_message_by_the_program_that_makes_the_model_continue_is_no_prompt() {
+    let temp = tempfile::tempdir().expect("a directory");
+    let file = temp.path().join("session.jsonl");
+    for nudge in [
+        "System: Potential loop detected. Details: Repetitive patterns identified. Please take a step back.",
+        "[System: You previously generated thoughts but failed to provide a final user-facing response.]",
+        "[System: You successfully executed a tool but returned an empty response. Please analyze it.]",
+    ] {
+        let messages = [said("Go."), replied("I go."), said(nudge), replied("Gone.")];
+        let row = written(&file, "main", &messages).row;
+        assert_eq!(
+            (row.turns, row.steps, row.task.as_deref()),
+            (Some(1), 2, Some("Go."))
+        );
+        // The same in a list of all messages.
+        let mut listed: Vec<Value> = messages.to_vec();
+        for (n, message) in listed.iter_mut().enumerate() {
+            (message["id"], message["timestamp"]) = (format!("l{n}").into(), time(n).into());
+        }
+        let set = json!({"$set": {"messages": listed}});
+        std::fs::write(
+            &file,
+            format!("{}\n{set}\n", json!({"sessionId": "a", "projectHash": "b"})),
+        )
+        .expect("written");
+        let row = read(&file).row;
+        assert_eq!((row.turns, row.steps), (Some(1), 2));
+    }
+}
+
+#[test]
+fn a_sub_agent_that_misses_its_last_chance_is_over() {
+    let temp = tempfile::tempdir().expect("a directory");
+    let file = temp.path().join("child.jsonl");
+    let chance = " You have one final chance to complete the task with a short grace period. You MUST call \
+                  `complete_task` immediately with your best answer.";
+    let messages = |why: &str| {
+        vec![
+            said("Look."),
+            replied("It fails."),
+            said(&format!("{why}{chance}")),
+            replied("It fails."),
+        ]
+    };
+    let stopped = "You have stopped calling tools without finishing.";
+    for (why, sentence, outcome) in [
+        (
+            stopped,
+            "Ended without an answer after step 1 (inferred: the last reply made no tool calls)",
+            "failed",
+        ),
+        (
+            "You have exceeded the maximum number of turns.",
+            "Turn limit reached after step 1",
+            "truncated",
+        ),
+        (
+            "You have exceeded the time limit.",
+            "Time limit reached after step 1",
+            "truncated",
+        ),
+    ] {
+        let row = written(&file, "subagent", &messages(why)).row;
+        assert_eq!(
+            (&*row.verdict.sentence, row.verdict.outcome.as_str()),
+            (sentence, outcome)
+        );
+        assert_eq!((row.turns, row.life.liveness.word()), (Some(1), "finished"));
+        assert_eq!(row.answer, None);
+    }
+    // The reply isn't there yet, or returns the answer.
+    let mut messages = messages(stopped);
+    let waits = written(&file, "subagent", &messages[..3]).row;
+    assert_eq!(waits.verdict.outcome.as_str(), "unknown");
+    let done = json!({"id": "c", "name": "complete_task", "args": {}, "status": "success",
+        "result": [{"functionResponse": {"response": {"output": "ok"}}}]});
+    messages[3]["toolCalls"] = json!([done]);
+    let answered = written(&file, "subagent", &messages).row;
+    assert_eq!(answered.verdict.outcome.as_str(), "completed");
+}
+
+/// A call that is running isn't in the file, so a reply without calls needn't be the last one.
+#[test]
+fn a_last_reply_without_calls_may_have_made_some() {
+    let temp = tempfile::tempdir().expect("a directory");
+    let file = temp.path().join("session.jsonl");
+    let row = written(&file, "main", &[said("Build it."), replied("Building.")]).row;
+    assert_eq!(
+        (row.verdict.outcome.as_str(), row.answer),
+        ("unknown", None)
+    );
+}
+
+#[test]
+fn a_command_that_the_program_aborted_is_cancelled_or_failed() {
+    let status = |output: &str| {
+        let wrapped = format!("<untrusted_context>\n{output}\n</untrusted_context>");
+        let result = ran(&wrapped, "");
+        (result["status"].clone(), result["error"].clone())
+    };
+    let cancelled = "Command was cancelled by user before it could complete. Below is the output before it was \
+                     cancelled:\nhalf";
+    assert_eq!(status(cancelled), ("cancelled".into(), cancelled.into()));
+    let timeout = "Command was automatically cancelled because it exceeded the timeout of 5.0 minutes without \
+                   output. There was no output before it was cancelled.";
+    assert_eq!(status(timeout), ("error".into(), timeout.into()));
+    let printed = "Output: Command was cancelled by user before it could complete.";
+    assert_eq!(status(printed).0, "success");
+}
+
+#[test]
+fn a_file_with_only_the_id_of_a_session_is_a_copy_of_it() {
+    let temp = tempfile::tempdir().expect("a directory");
+    let write = |name: &str, id: &str, start: usize, messages: &[Value]| {
+        let header =
+            json!({"sessionId": id, "projectHash": "b", "startTime": time(start), "kind": "main"});
+        let mut text = format!("{header}\n");
+        for (n, message) in messages.iter().enumerate() {
+            let mut line = message.clone();
+            (line["id"], line["timestamp"]) = (format!("m{n}").into(), time(start + n).into());
+            text += &format!("{line}\n");
+        }
+        let file = temp.path().join(name);
+        std::fs::write(&file, text).expect("written");
+        read(&file)
+    };
+    let context = said("<session_context>\nThis is the Gemini CLI.</session_context>");
+    let runs = [
+        write(
+            "whole.jsonl",
+            "a",
+            1,
+            &[context.clone(), said("Go."), replied("Gone.")],
+        ),
+        write("left.jsonl", "a", 9, std::slice::from_ref(&context)),
+        write("other.jsonl", "c", 9, std::slice::from_ref(&context)),
+        write("prompt.jsonl", "a", 12, &[context, said("Go on.")]),
+    ];
+    let mut rows: Vec<_> = runs.iter().map(|run| run.row.clone()).collect();
+    for (n, row) in rows.iter_mut().enumerate() {
+        row.key = trace_board::model::RunKey::new(&format!("run{n}"));
+    }
+    let rows: Vec<_> = rows.into_iter().map(Arc::new).collect();
+    let relations = relate(&rows, &mut |at| marks(&runs[at].index));
+    let copies = relations.iter().map(|relation| {
+        let of = relation.duplicate_of.as_ref();
+        of.map(|key| key.as_str().to_owned())
+    });
+    assert_eq!(
+        copies.collect::<Vec<_>>(),
+        [None, Some("run0".to_owned()), None, None]
+    );
+    assert!(
+        relations[0].copies_say.is_empty(),
+        "{:?}",
+        relations[0].copies_say
+    );
 }

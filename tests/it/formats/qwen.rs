@@ -1,5 +1,9 @@
 //! Tests sessions and streams of Qwen Code.
 
+use std::sync::Arc;
+
+use trace_board::analysis::copies::{marks, relate};
+
 use super::truth::{FIELDS, compare};
 use super::{damaged, read, sample};
 
@@ -183,6 +187,14 @@ impl Lines {
         self.event(&serde_json::json!({"event.name": "qwen-code.api_response"}));
     }
 
+    /// Adds a response with this number of tokens, to an agent of the program if it has a name.
+    fn response_of(&mut self, agent: Option<&str>, tokens: u64) {
+        self.event(&serde_json::json!({
+            "event.name": "qwen-code.api_response", "subagent_name": agent,
+            "input_token_count": tokens - 10, "output_token_count": 10,
+        }));
+    }
+
     fn write(&self, path: &std::path::Path) {
         let lines: String = self.lines.iter().map(|line| format!("{line}\n")).collect();
         std::fs::write(path, lines).expect("written");
@@ -320,4 +332,123 @@ fn a_failed_command_has_its_output_as_error() {
     assert_eq!(result("(empty)", "1", "(none)", "".into()), silent);
     let killed = ("ended by signal 9, no output".to_owned(), None);
     assert_eq!(result("(empty)", "(none)", "9", "".into()), killed);
+}
+
+#[test]
+fn a_response_without_a_reply_is_counted_beside_the_steps() {
+    let temp = tempfile::tempdir().expect("a directory");
+    let file = temp.path().join("session.jsonl");
+    let reply = |text: &str| {
+        serde_json::json!({
+            "message": {"role": "model", "parts": [{"text": text}]}, "model": "qwen3-coder-plus",
+            "usageMetadata": {"promptTokenCount": 90, "candidatesTokenCount": 10, "totalTokenCount": 100},
+        })
+    };
+    let mut lines = Lines::new(None);
+    lines.message("user", &serde_json::json!({"text": "Think."}));
+    lines.response_of(None, 100);
+    lines.add("assistant", &reply("Hm."));
+    lines.write(&file);
+    let row = read(&file).row;
+    assert_eq!(row.model_calls, Some(1));
+    // One that was discarded, one of a sub-agent with a file, and one of the program's own agent.
+    // One that broke off has no tokens.
+    lines.response();
+    lines.response_of(None, 200);
+    lines.response_of(None, 100);
+    lines.add("assistant", &reply("Said."));
+    lines.response_of(Some("general-purpose"), 500);
+    lines.response_of(Some("managed-auto-memory-extractor"), 1_000);
+    lines.write(&file);
+    let run = read(&file);
+    let row = &run.row;
+    assert_eq!((row.steps, row.model_calls), (2, Some(4)));
+    assert_eq!(row.tokens, Some(200));
+    let manifest = run.index.manifest().get().expect("a manifest");
+    assert_eq!(
+        manifest.notes,
+        ["1200 more tokens went to requests outside the steps.".into()]
+    );
+}
+
+#[test]
+fn the_document_next_to_a_sub_agents_file_names_its_model_and_its_parent() {
+    let temp = tempfile::tempdir().expect("a directory");
+    let file = temp.path().join("agent-general-purpose-c3.jsonl");
+    let mut lines = Lines::new(Some("general-purpose-c3"));
+    lines.message("user", &serde_json::json!({"text": "Look."}));
+    lines.message("assistant", &serde_json::json!({"text": "Nobody."}));
+    lines.write(&file);
+    let of = |state: serde_json::Value| {
+        let state_file = temp.path().join("agent-general-purpose-c3.meta.json");
+        std::fs::write(state_file, state.to_string()).expect("written");
+        let row = read(&file).row;
+        (
+            row.model.as_deref().map(str::to_owned),
+            row.parent.as_deref().map(str::to_owned),
+        )
+    };
+    let some = |text: &str| Some(text.to_owned());
+    let flags = serde_json::json!({"model": "qwen3-coder-plus"});
+    let state = serde_json::json!({"parentAgentId": null, "persistedCliFlags": flags});
+    assert_eq!(of(state), (some("qwen3-coder-plus"), some("s")));
+    let state =
+        serde_json::json!({"parentAgentId": "outer", "model": "small", "persistedCliFlags": flags});
+    assert_eq!(of(state), (some("small"), some("outer")));
+}
+
+/// A program may print totals without the sub-agents that it doesn't wait for.
+#[test]
+fn a_total_without_the_children_is_no_contradiction() {
+    let temp = tempfile::tempdir().expect("a directory");
+    let stream = |tokens: u64| {
+        let lines = [
+            serde_json::json!({"type": "system", "subtype": "init", "session_id": "s", "model": "m", "qwen_code_version": "0.24.4"}),
+            serde_json::json!({"type": "assistant", "session_id": "s", "uuid": "a", "parent_tool_use_id": null,
+                "message": {"id": "a", "role": "assistant", "model": "m", "content": [{"type": "text", "text": "Done."}],
+                    "usage": {"input_tokens": 90, "output_tokens": 10, "total_tokens": 100}}}),
+            serde_json::json!({"type": "result", "subtype": "success", "session_id": "s", "is_error": false,
+                "result": "Done.", "usage": {"input_tokens": tokens - 10, "output_tokens": 10, "total_tokens": tokens}}),
+        ];
+        let file = temp.path().join("stream.jsonl");
+        std::fs::write(&file, lines.map(|line| format!("{line}\n")).concat()).expect("written");
+        read(&file)
+    };
+    let reply = serde_json::json!({
+        "message": {"role": "model", "parts": [{"text": "Done."}]}, "model": "m",
+        "usageMetadata": {"promptTokenCount": 90, "candidatesTokenCount": 10, "totalTokenCount": 100},
+    });
+    let session = |agent: Option<&'static str>| {
+        let name = agent.map_or("session.jsonl".to_owned(), |agent| {
+            format!("agent-{agent}.jsonl")
+        });
+        let file = temp.path().join(name);
+        let mut lines = Lines::new(agent);
+        lines.message("user", &serde_json::json!({"text": "Go."}));
+        lines.add("assistant", &reply);
+        lines.write(&file);
+        read(&file)
+    };
+    let runs = |tokens| [session(None), session(Some("child-1")), stream(tokens)];
+    let contradictions = |tokens| {
+        let runs = runs(tokens);
+        let rows = runs.iter().enumerate().map(|(n, run)| {
+            let key = trace_board::model::RunKey::new(&format!("run{n}"));
+            Arc::new(trace_board::analysis::summary::Summary {
+                key,
+                ..run.row.clone()
+            })
+        });
+        let rows: Vec<_> = rows.collect();
+        let relations = relate(&rows, &mut |at| marks(&runs[at].index));
+        assert_eq!(relations[0].copies, 1);
+        relations[0].copies_say.clone()
+    };
+    let nothing: [&str; 0] = [];
+    assert_eq!(contradictions(100), nothing);
+    assert_eq!(contradictions(200), nothing);
+    assert_eq!(
+        contradictions(150),
+        ["run2 records: 150 tokens (here: 100 tokens)"]
+    );
 }
