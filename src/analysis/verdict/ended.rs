@@ -1,6 +1,8 @@
 //! Describes the end of another tool's run in one sentence, from what its format read from the
 //! trace.
 
+use std::borrow::Cow;
+
 use super::RunStatus;
 use super::facts::Facts;
 use super::wording::{Note, NoteKind, Wording};
@@ -93,7 +95,8 @@ fn wording(facts: &Facts<'_>, ended: &Ended, is_cut: bool) -> Wording {
         head += &format!(": {numbers}");
     }
     let mut brief = brief(ended, headline, &step, limit.disputed().is_some());
-    let detail = detail(ended, numbers.is_some() || ended.limit.is_some());
+    let detail = one_line(detail(ended, numbers.is_some() || ended.limit.is_some()));
+    let detail = &*detail;
     let mut beside = "";
     if numbers.is_some() {
         // A second colon would make the sentence hard to read.
@@ -196,6 +199,17 @@ fn detail(ended: &Ended, has_numbers: bool) -> &str {
         _ => detail,
     };
     detail.trim_end_matches('.')
+}
+
+/// Returns a text with spaces instead of line breaks.
+fn one_line(text: &str) -> Cow<'_, str> {
+    let is_break = |c: char| matches!(c, '\n' | '\r');
+    if !text.contains(is_break) {
+        return Cow::Borrowed(text);
+    }
+    let lines = text.split(is_break).map(str::trim);
+    let lines: Vec<&str> = lines.filter(|line| !line.is_empty()).collect();
+    Cow::Owned(lines.join(" "))
 }
 
 /// Returns whether a detail begins like the headline and has no numbers except its own: "Token
