@@ -16,7 +16,9 @@ use crate::model::event::StopNote;
 use crate::model::names::clipped;
 use crate::model::step::Value;
 use crate::model::words::words;
-use crate::model::{Certainty, CriticAction, EventKind, Index, Lines, Outcome, Source, TraceFile};
+use crate::model::{
+    Certainty, CriticAction, EventKind, Index, Lines, Outcome, Source, StepHead, TraceFile,
+};
 
 /// Limits the pieces of evidence.
 const MAX_EVIDENCE: usize = 6;
@@ -105,7 +107,7 @@ pub(super) fn evidence(summary: &Summary, index: &Index, lines: &dyn Lines) -> V
     let mut evidence = Vec::new();
     // A run that didn't reach its end is explained by what is missing, rather than by earlier
     // decisions.
-    from_silence(summary, index, &mut evidence);
+    from_silence(summary, index, lines, &mut evidence);
     from_tool(summary, index, &mut evidence);
     if are_steps_unknown(index) {
         evidence.push(Evidence::at(Kind::Gap, None, UNCOUNTED.to_owned()));
@@ -419,7 +421,16 @@ fn from_output(index: &Index, lines: &dyn Lines, evidence: &mut Vec<Evidence>) {
     }
 }
 
-fn from_silence(summary: &Summary, index: &Index, evidence: &mut Vec<Evidence>) {
+/// Returns the model's text in a step, clipped.
+fn said(step: &StepHead, lines: &dyn Lines) -> Option<String> {
+    let record = lines.record(TraceFile::Steps, step.span).ok()?;
+    let step = crate::format::step(&record)?;
+    let words = step.text.and_then(Value::string)?;
+    let words = words.trim();
+    (!words.is_empty()).then(|| clipped(words, MAX_OUTPUT_CHARS).to_string())
+}
+
+fn from_silence(summary: &Summary, index: &Index, lines: &dyn Lines, evidence: &mut Vec<Evidence>) {
     if summary.life.liveness == Liveness::Finished {
         return;
     }
@@ -434,8 +445,12 @@ fn from_silence(summary: &Summary, index: &Index, evidence: &mut Vec<Evidence>) 
         if summary.verdict.mark == RunStatus::Unknown && !index.format().no_end_reason.is_empty() {
             let replied = newest_run(index)
                 .next_back()
-                .is_some_and(|(_, step)| step.actions == 0 && !step.is_abandoned);
-            add(last, if replied { REPLIED } else { UNTOLD }.to_owned());
+                .filter(|(_, step)| step.actions == 0 && !step.is_abandoned);
+            let text = replied.map(|(_, step)| match said(step, lines) {
+                Some(words) => format!("{REPLIED}: {words}"),
+                None => REPLIED.to_owned(),
+            });
+            add(last, text.unwrap_or_else(|| UNTOLD.to_owned()));
         }
         if summary.verdict.mark == RunStatus::Died {
             add(last, "This is the last record. The program may have been killed, or it may be waiting for the user".to_owned());

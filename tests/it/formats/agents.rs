@@ -289,11 +289,11 @@ fn prompts_in_a_list_of_messages_are_in_every_export() {
     let place = |words: &str| text.find(words).unwrap();
     let places = [
         "PROMPT-FIRST",
-        "One.",
+        "\nanswer: One.",
         "PROMPT-SECOND",
-        "Two.",
+        "\nanswer: Two.",
         "PROMPT-BESIDE",
-        "Three.",
+        "\nanswer: Three.",
     ]
     .map(place);
     assert!(places.is_sorted(), "{places:?}\n{text}");
