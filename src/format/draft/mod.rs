@@ -352,7 +352,13 @@ impl<'a> Draft<'a> {
         mark: EventDraft<'_>,
     ) -> usize {
         if let Some(n) = known {
+            // The steps of agents that run in parallel overlap: the step doesn't begin again.
+            let kind = match n + 1 == self.open.next_step {
+                true => mark.kind,
+                false => EventKind::Inside,
+            };
             self.event(EventDraft {
+                kind,
                 step: Some(n),
                 ..mark
             });
