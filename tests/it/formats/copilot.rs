@@ -245,7 +245,11 @@ fn a_stream_records_no_tokens() {
     assert_eq!((row.steps, row.tokens, row.issues), (2, None, (0, 0)));
     assert_eq!(
         (&*row.verdict.sentence, row.verdict.certainty.as_str()),
-        ("Answered at step 1", "recorded")
+        (
+            "Finished at step 1 (inferred: the last reply made no tool calls)",
+            "inferred"
+        ),
+        "a stream doesn't record whether a filter ended the reply"
     );
     assert_eq!(
         row.run_id.as_deref(),
