@@ -382,6 +382,7 @@ impl Session {
         let part = part_in(record);
         let finish = part.finish.clone().unwrap_or_default();
         let has_calls = !part.calls.is_empty();
+        let has_text = part.has_text();
         let asked = draft.latest();
         let n = self.talk.reply(
             None,
@@ -410,6 +411,7 @@ impl Session {
                 .compare(Some(steps as f64), self.max_iterations, "iterations")
                 .at_event(at),
             ),
+            ("stop", None) if !has_text => Some(Ended::unanswered("stop").at_event(at)),
             ("stop", None) => Some(Ended::answered("stop").at_event(at)),
             ("length", None) => Some(Ended::cut_reply("length").at_event(at)),
             ("content_filter", None) => Some(Ended::refused("content_filter").at_event(at)),

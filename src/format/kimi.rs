@@ -328,6 +328,7 @@ impl Session {
         let end = match &*reason {
             "completed" if is_at_limit(finish) => of(finish, Ended::CUT_REPLY, Outcome::Truncated),
             "completed" if is_refusal(finish) => of(finish, Ended::REFUSED, Outcome::Failed),
+            "completed" if self.is_silent(draft) => of(&reason, Ended::NO_ANSWER, Outcome::Unknown),
             "completed" => of(&reason, "Answered", Outcome::Completed),
             "cancelled" if self.is_cancelled => {
                 of(&reason, "Interrupted by the user", Outcome::Cancelled)
@@ -347,6 +348,12 @@ impl Session {
         };
         self.end = Some(end.at_event(at));
         self.step = None;
+    }
+
+    /// Returns whether the last reply has no text.
+    fn is_silent(&self, draft: &Draft<'_>) -> bool {
+        let step = self.conversation.last().and_then(|n| draft.step(n));
+        step.is_some_and(|step| !step.has_text())
     }
 
     /// Handles the start of a sub-agent.

@@ -564,6 +564,7 @@ fn ended(message: &Message<'_>, part: &Part, n: usize) -> Option<Ended> {
     }
     let finish = finish_of(message)?;
     match &*finish {
+        "stop" if part.calls.is_empty() && !part.has_text() => Some(Ended::unanswered(&finish)),
         "stop" => Some(Ended::answered(&finish)),
         "length" => Some(Ended::cut_reply(&finish)),
         "content-filter" => Some(Ended::refused(&finish)),

@@ -406,6 +406,11 @@ impl Part {
         Some(joined(texts)).filter(|text| !text.is_empty())
     }
 
+    /// Returns whether the model wrote any text.
+    pub fn has_text(&self) -> bool {
+        self.text.iter().any(|text| !text.trim().is_empty())
+    }
+
     /// Returns whether a result records that its call failed.
     pub fn has_failed(&self) -> bool {
         self.answers

@@ -203,6 +203,7 @@ fn end_of(message: &Message<'_>) -> Option<Ended> {
     match &*stop {
         // The provider hands out a deferred reply later.
         "toolUse" | "pending" | "deferred" => None,
+        "stop" if spoken(message.content).trim().is_empty() => Some(Ended::unanswered(&stop)),
         "stop" => Some(Ended::answered(&stop)),
         _ => End::of(ENDS, &stop)
             .map(|end| end.detail(detail))

@@ -889,6 +889,24 @@ fn the_program_writes_the_exit_code_of_a_command_at_the_very_end() {
 }
 
 #[test]
+fn a_reply_of_crush_without_text_is_no_answer() {
+    let temp = tempfile::tempdir().expect("a directory");
+    let db = Connection::open(temp.path().join("crush.db")).expect("created");
+    let thought = json!({"type": "reasoning", "data": {"thinking": "Nothing to say."}});
+    let messages = [
+        ("user", json!([{"type": "text", "data": {"text": "Go."}}])),
+        ("assistant", json!([thought, ended_crush("end_turn")])),
+    ];
+    add_crush(&db, "a", None, 0.0, &messages);
+    drop(db);
+    let row = read(&temp.path().join("crush.db/a")).row;
+    assert_eq!(
+        &*row.verdict.sentence,
+        "Turn ended without an answer after step 0 (inferred from \"end_turn\")"
+    );
+}
+
+#[test]
 fn a_file_is_changed_as_a_hook_of_crush_wanted() {
     let args = json!({"file_path": "/p/secret.env", "content": "KEY=original\n"});
     let written = "<result>\nFile successfully written: /p/safe.env\n</result>";
