@@ -158,7 +158,7 @@ impl Reader for Session {
             }
             ("usage.record", _) => {
                 draft.event(mark);
-                let usage = line.usage.map(tokens).unwrap_or_default();
+                let usage = line.usage.and_then(tokens).unwrap_or_default();
                 self.aside = self.aside.saturating_add(usage.sum().unwrap_or_default());
             }
             ("llm.request", _) => {
@@ -427,7 +427,8 @@ fn part_of(record: &str, step: Option<&Part>, project: Option<&str>) -> Part {
     let mut part = Part::default();
     match (line.kind, event.kind) {
         (Some("\"llm.request\""), _) => part.model = text(line.model),
-        (Some("\"usage.record\""), _) => part.tokens = line.usage.map(tokens),
+        (Some("\"task.terminated\""), _) => part.beside.extend(task_in(&line)),
+        (Some("\"usage.record\""), _) => part.tokens = line.usage.and_then(tokens),
         (_, Some("\"content.part\"")) => {
             let piece = event.part.map(Piece::of).unwrap_or_default();
             part.text.extend(filled(piece.text));
@@ -439,7 +440,7 @@ fn part_of(record: &str, step: Option<&Part>, project: Option<&str>) -> Part {
             args: event.args.unwrap_or("{}").to_owned(),
         }),
         (_, Some("\"step.end\"")) => {
-            part.tokens = event.usage.map(tokens);
+            part.tokens = event.usage.and_then(tokens);
             part.finish = text(event.finish);
         }
         (_, Some("\"tool.result\"")) => {
@@ -505,7 +506,7 @@ fn change(
 }
 
 /// Converts the tokens of a request. Kimi Code counts cached input separately from other input.
-fn tokens(usage: &str) -> Tokens {
+fn tokens(usage: &str) -> Option<Tokens> {
     let usage = Usage::of(usage);
     Tokens {
         input: count(usage.other),
@@ -515,4 +516,5 @@ fn tokens(usage: &str) -> Tokens {
         ..Tokens::default()
     }
     .with_cache_as_input()
+    .reported()
 }

@@ -128,6 +128,14 @@ impl Tokens {
         Some(self.input?.saturating_add(self.output?))
     }
 
+    /// Returns the tokens, or `None` if all are zero: programs write zeros if the provider reported
+    /// no usage.
+    pub fn reported(self) -> Option<Self> {
+        let counts = [self.input, self.cached, self.output, self.written];
+        let is_used = counts.into_iter().flatten().any(|tokens| tokens > 0);
+        is_used.then_some(self)
+    }
+
     /// Adds the cached tokens and those written to the cache to the input, for tools that count them
     /// separately.
     pub fn with_cache_as_input(self) -> Self {

@@ -116,6 +116,7 @@ impl Dialog {
             return None;
         }
         self.spent(&message.usage.map(Usage::of).unwrap_or_default());
+        self.lacks_cost |= part.tokens.is_none();
         let run = draft.run();
         run.model = part.model.as_deref().map(cut).or(run.model.take());
         let asked = asked.or(draft.latest());
@@ -254,7 +255,7 @@ fn reply_of(message: &Message<'_>) -> Part {
     let mut part = Part {
         model: text(message.model),
         finish: filled(message.raw).or_else(|| stop.clone()),
-        tokens: message.usage.map(|_| tokens(&usage)),
+        tokens: message.usage.and_then(|_| tokens(&usage).reported()),
         cost: cost(&usage).map(|(usd, _)| usd),
         error: filled(message.error).filter(|_| has_failed),
         ..Part::default()
