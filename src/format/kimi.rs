@@ -9,6 +9,7 @@
 use std::ffi::OsStr;
 use std::path::Path;
 
+use super::added::own_words;
 use super::conversation::Conversation;
 use super::ends::{End, ends};
 use super::part::{self, is_at_limit, is_refusal, quoted, text};
@@ -33,6 +34,7 @@ pub(super) static SESSION: Tool = Tool {
         },
         file: "session file",
         is_session: true,
+        adds_to_prompts: false,
         assemble: Some(assembled),
         ..Format::UNKNOWN
     },
@@ -296,7 +298,12 @@ impl Session {
             .and_then(|origin| text(member(origin, "kind")));
         let is_prompt = matches!(origin.as_deref(), Some("user" | "system_trigger") | None)
             && message.role == Some("\"user\"");
-        if !is_prompt {
+        let words = spoken(message.content);
+        // A message of the program may be a reminder and nothing else.
+        let is_reminder = || {
+            origin.as_deref() != Some("user") && !words.is_empty() && own_words(&words).is_empty()
+        };
+        if !is_prompt || is_reminder() {
             draft.event(mark.stage("note"));
             return;
         }
@@ -304,7 +311,6 @@ impl Session {
         self.ends
             .begin(self.conversation.steps(), end, answer, None);
         (self.end, self.finish, self.step, self.is_cancelled) = (None, None, None, false);
-        let words = spoken(message.content);
         // The program writes the state of the repository before a sub-agent's task.
         let task = words
             .strip_prefix("<git-context>")

@@ -41,6 +41,7 @@ pub(super) static OPENCODE: Tool = Tool {
         file: "database",
         no_end_reason: "OpenCode doesn't record how a session ended",
         is_session: true,
+        adds_to_prompts: false,
         resume: "opencode --session",
         is_in_order: false,
         assemble: Some(|n, records| {

@@ -377,7 +377,8 @@ impl<'a> Draft<'a> {
     /// Adds the record as a prompt. The first prompt is the task of the run.
     pub fn prompt(&mut self, words: Option<&str>, mark: &EventDraft<'_>) {
         // The task is the first message that a user wrote, rather than a program.
-        let is_own = words.is_none_or(|words| words.is_empty() || !own_words(words).is_empty());
+        let is_own =
+            words.is_none_or(|words| words.is_empty() || !self.own_words(words).is_empty());
         let note = (!self.open.has_task && is_own).then(|| self.task(words));
         self.event(EventDraft {
             stage: "prompt",
@@ -390,10 +391,17 @@ impl<'a> Draft<'a> {
     pub fn task(&mut self, words: Option<&str>) -> EventNote {
         self.open.has_task = true;
         EventNote::Init(Box::new(InitNote {
-            task: words.map(|words| cut(own_words(words))),
+            task: words.map(|words| cut(self.own_words(words))),
             title: words.and_then(task_line).map(cut),
             ..InitNote::default()
         }))
+    }
+
+    fn own_words<'w>(&self, words: &'w str) -> &'w str {
+        match self.open.manifest.format.adds_to_prompts {
+            true => own_words(words),
+            false => words,
+        }
     }
 
     /// Returns whether an event recorded the task.
