@@ -13,10 +13,11 @@ use super::added::own_words;
 use super::conversation::Conversation;
 use super::ends::{End, ends};
 use super::part::{self, is_at_limit, is_refusal, quoted, text};
-use super::recent::RecentSet;
+use super::recent::{Recent, RecentSet};
 use super::turns::Turns;
 use super::value::{
-    aside, below, count, cut, filled, int, is_text, member, millis, number, objects, short, spoken,
+    aside, below, count, cut, filled, int, is_text, member, millis, number, objects, short, silent,
+    spoken,
 };
 use super::{Answer, CallDraft, Draft, EventDraft, Part, Reader, Shape, Source, Tokens, Tool};
 use crate::model::step::NO_WORDS;
@@ -61,13 +62,27 @@ const ENDS: &[End] = ends! {
 /// The tools that only ask the user.
 const QUESTIONS: &[&str] = &["AskUserQuestion"];
 
+/// How the result of a call ends that the program or its user stopped. The output so far comes before.
+const CANCELLED: [&str; 3] = [
+    "Session closed",
+    "Interrupted by user",
+    "Aborted by the user",
+];
+/// How it begins for a tool without output.
+const INTERRUPTED: &str = "The user manually interrupted ";
+/// What the result of a call contains that the user didn't allow.
+const REJECTED: [&str; 2] = [
+    " was not run because the user rejected the approval request.",
+    " was not run because the approval request was cancelled.",
+];
+
 /// How the last line of a shell command's output names the exit code.
 const EXIT: &str = "Command failed with exit code: ";
 
 fields! {
     struct Line {
         kind = "type", protocol = "protocol_version", created = "created_at", time, event, message, model, usage,
-        scope = "usageScope", reason, error, child = "subagentId", parent = "parentAgentId", disclosure = "environmentDisclosure",
+        scope = "usageScope", reason, error, info, tail = "outputTail", child = "subagentId", parent = "parentAgentId", disclosure = "environmentDisclosure",
         before = "tokensBefore", after = "tokensAfter",
     }
     struct Event {
@@ -79,6 +94,9 @@ fields! {
     struct Result { output, failed = "isError", ms = "durationMs" }
     struct Usage { other = "inputOther", output, cached = "inputCacheRead", written = "inputCacheCreation" }
     struct Fault { code, message }
+    struct Task {
+        id = "taskId", call = "parentToolCallId", status, exit = "exitCode", reason = "stopReason",
+    }
 }
 
 /// A session while it is being read.
@@ -98,6 +116,8 @@ struct Session {
     project: Option<(usize, String)>,
     /// The tokens of requests that belong to no step.
     aside: u64,
+    /// The steps whose calls started tasks in the background, by task.
+    tasks: Recent<Box<str>, usize>,
 }
 
 /// A step that began: its id, when, the event of its request with the model, and its number once a
@@ -176,6 +196,16 @@ impl Reader for Session {
                 self.is_cancelled = text(line.reason).is_some_and(|why| why.starts_with("user"));
             }
             ("turn.ended", _) => self.ended(&line, mark, draft),
+            ("task.started", _) => {
+                draft.event(mark);
+                let task = line.info.map(Task::of).unwrap_or_default();
+                let call = text(task.call).unwrap_or_default();
+                if let Some((id, n)) = filled(task.id).zip(self.conversation.step_with(&call)) {
+                    draft.begin_task(n);
+                    self.tasks.insert(id.into(), n);
+                }
+            }
+            ("task.terminated", _) => self.task_ended(&line, record.text, mark, draft),
             ("subagent.spawned", _) => {
                 draft.event(mark);
                 self.spawned(&line, record.file, draft);
@@ -288,6 +318,30 @@ impl Session {
         if let Some((n, place)) = n.zip(place) {
             draft.refer(n, place);
         }
+    }
+
+    /// Handles the end of a task in the background, which is part of the result of the call that
+    /// started it.
+    fn task_ended(
+        &mut self,
+        line: &Line<'_>,
+        record: &str,
+        mark: EventDraft<'_>,
+        draft: &mut Draft<'_>,
+    ) {
+        let part = part_of(record, None, None);
+        let failed = part
+            .beside
+            .iter()
+            .any(|answer| answer.status == Some("error"));
+        let id = line.info.and_then(|info| text(Task::of(info).id));
+        let n = self.tasks.remove(&*id.unwrap_or_default());
+        let Some(n) = n.filter(|n| draft.step(*n).is_some()) else {
+            draft.event(mark.failed(failed));
+            return;
+        };
+        draft.results(&[n], mark.failed(failed), part);
+        draft.end_task(n);
     }
 
     /// Handles a message in the model's context: a prompt, or a reminder by the program.
@@ -468,13 +522,14 @@ fn part_of(record: &str, step: Option<&Part>, project: Option<&str>) -> Part {
 fn answer_of(event: &Event<'_>) -> Answer {
     let result = event.result.map(Result::of).unwrap_or_default();
     let said = spoken(result.output);
-    let last = said.trim_end().lines().next_back().unwrap_or_default();
+    let own = without_reference(&said);
+    let last = own.trim_end().lines().next_back().unwrap_or_default();
     let exit = last
         .strip_prefix(EXIT)
         .and_then(|code| code.trim_end_matches('.').parse().ok());
     // Successful results have no flag.
     let status = match result.failed {
-        Some("true") if said == "Session closed" => Some("cancelled"),
+        Some("true") if exit.is_none() && is_cancelled(&said) => Some("cancelled"),
         Some("true") => Some("error"),
         Some("false") | None => event.result.map(|_| "success"),
         Some(_) => None,
@@ -483,9 +538,9 @@ fn answer_of(event: &Event<'_>) -> Answer {
     Answer {
         call: text(event.call).unwrap_or_default(),
         status,
-        error: bad.then(|| match &*said {
+        error: bad.then(|| match own {
             "" => NO_WORDS.to_owned(),
-            said => said.to_owned(),
+            own => own.to_owned(),
         }),
         exit: exit.filter(|_| bad),
         ms: number(result.ms),
@@ -497,7 +552,64 @@ fn answer_of(event: &Event<'_>) -> Answer {
     }
 }
 
-/// Returns the file that a successful call changed.
+/// Returns whether the result of a failed call says that the program or its user stopped it, or that
+/// the user didn't allow it.
+fn is_cancelled(said: &str) -> bool {
+    let is_rejected = || {
+        let first = said.lines().next().unwrap_or_default();
+        first.starts_with("Tool \"") && REJECTED.iter().any(|words| first.contains(words))
+    };
+    let is_aborted = || said.starts_with("Tool \"") && said.ends_with("\" was aborted");
+    let last = said.trim_end().lines().next_back().unwrap_or_default();
+    CANCELLED.contains(&last) || said.starts_with(INTERRUPTED) || is_rejected() || is_aborted()
+}
+
+/// Returns the output of a call without the lines at its end that tell the model where the whole
+/// output is. The program adds them to a long one.
+fn without_reference(said: &str) -> &str {
+    let Some((output, reference)) = said.trim_end().rsplit_once("\ntask_id: ") else {
+        return said;
+    };
+    let mut lines = reference.lines().skip(1);
+    let is_reference = lines
+        .next()
+        .is_some_and(|line| line.starts_with("output_size_bytes: "))
+        && lines.all(|line| line.starts_with("next_step: "));
+    if is_reference {
+        output.trim_end()
+    } else {
+        said
+    }
+}
+
+/// Returns what the end of a task says about the call that started it.
+fn task_in(line: &Line<'_>) -> Option<Answer> {
+    let task = Task::of(line.info?);
+    let exit = int(task.exit);
+    let status = match &*text(task.status)? {
+        "completed" => Some("success"),
+        "failed" | "timed_out" => Some("error"),
+        "killed" => Some("cancelled"),
+        _ => None,
+    };
+    let bad = matches!(status, Some("error" | "cancelled"));
+    let words = || {
+        let said = filled(line.tail).map(|said| said.trim_end().to_owned());
+        said.filter(|said| !said.is_empty())
+            .or_else(|| filled(task.reason))
+            .unwrap_or_else(|| silent(exit))
+    };
+    Some(Answer {
+        call: text(task.call).unwrap_or_default(),
+        status,
+        output: String::new(),
+        error: bad.then(words),
+        exit,
+        ms: None,
+    })
+}
+
+/// Returns the file or the list that a successful call changed.
 fn change(
     call: &CallDraft,
     project: Option<&str>,

@@ -181,6 +181,8 @@ struct OpenStep {
     first: RecordPlace,
     /// Whether its reply is complete, so that only tool results can follow.
     closed: bool,
+    /// The tasks that its calls started and whose ends aren't recorded yet.
+    tasks: u32,
     /// Whether anything was added since its head was built.
     touched: bool,
     /// Its share of the sums.
@@ -593,6 +595,23 @@ impl<'a> Draft<'a> {
             .for_each(|step| step.closed = true);
     }
 
+    /// Keeps step `n` open for the end of a task that one of its calls started.
+    pub fn begin_task(&mut self, n: usize) {
+        let grows = self.open.grows;
+        if let Some(step) = self.open.steps.get_mut(&n)
+            && !(grows && step.is_over())
+        {
+            step.tasks = step.tasks.saturating_add(1);
+        }
+    }
+
+    /// Records that such a task ended. The newest event is its end.
+    pub fn end_task(&mut self, n: usize) {
+        if let Some(step) = self.open.steps.get_mut(&n) {
+            step.tasks = step.tasks.saturating_sub(1);
+        }
+    }
+
     /// Returns how many calls of step `n` have no result. Zero if no result can follow for the step.
     pub fn unanswered(&self, n: usize) -> usize {
         self.step(n).map_or(0, Part::unanswered)
@@ -933,7 +952,7 @@ impl OpenStep {
     /// Returns whether no part can follow. The result must not depend on how the records were
     /// divided into looks.
     fn is_over(&self) -> bool {
-        self.closed && self.part.unanswered() == 0
+        self.closed && self.tasks == 0 && self.part.unanswered() == 0
     }
 
     /// Drops everything but the head.
