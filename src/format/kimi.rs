@@ -614,6 +614,11 @@ fn change(
     call: &CallDraft,
     project: Option<&str>,
 ) -> Option<(String, Option<String>, Option<String>)> {
+    // Without a list, it's a question for the list.
+    if call.name == "TodoList" {
+        let todos = member(&call.args, "todos").filter(|todos| todos.starts_with('['));
+        return todos.map(|todos| ("todos".to_owned(), None, Some(todos.to_owned())));
+    }
     let path = filled(member(&call.args, "path"))?;
     let key = format!("files.{}", below(&path, project));
     match &*call.name {
