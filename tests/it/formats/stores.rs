@@ -468,6 +468,82 @@ fn the_tokens_of_a_summary_are_named() {
     );
 }
 
+#[test]
+fn a_reply_of_opencode_without_text_is_no_answer() {
+    let thought = json!({"type": "reasoning", "text": "Nothing to say."});
+    let (_temp, run) = talk("opencode.db", vec![replied("stop", vec![thought])]);
+    assert_eq!(
+        (
+            &*run.row.verdict.sentence,
+            run.row.verdict.outcome.as_str(),
+            run.row.answer.as_deref()
+        ),
+        (
+            "Turn ended without an answer after step 0 (inferred from \"stop\")",
+            "unknown",
+            None
+        )
+    );
+}
+
+#[test]
+fn turns_that_the_user_undid_are_abandoned() {
+    let talk = [
+        asked("One."),
+        replied("stop", vec![said("One done.")]),
+        asked("Two."),
+        replied("stop", vec![said("Two done.")]),
+    ];
+    let ids = ["msg_0", "msg_1", "msg_2", "msg_3"];
+    let rows = talk.iter().zip(ids).enumerate();
+    let rows: Vec<_> = rows
+        .map(|(n, ((data, parts), id))| {
+            let at = 1_777_885_200_000 + 1_000 * i64::try_from(n).expect("few");
+            ("s", id, at, data.clone(), &**parts)
+        })
+        .collect();
+    let temp = opencode(
+        "opencode.db",
+        "('s', NULL, '/p', 'x', 1777885200000)",
+        &rows,
+    );
+    let store = temp.path().join("opencode.db");
+    let undone = |id: &str| {
+        let db = Connection::open(&store).expect("a database");
+        // The second call finds the column.
+        let _ = db.execute_batch("ALTER TABLE session ADD COLUMN revert TEXT");
+        let revert = json!({"messageID": id}).to_string();
+        db.execute("UPDATE session SET revert = ?1", [revert])
+            .expect("written");
+        drop(db);
+        read(&store.join("s"))
+    };
+    let run = undone("msg_2");
+    assert_eq!(
+        (&*run.row.verdict.sentence, run.row.answer.as_deref()),
+        (
+            "Finished at step 0 (inferred from \"stop\")",
+            Some("One done.")
+        )
+    );
+    let left = |run: &Read| {
+        let steps = (0..run.index.steps().len()).filter_map(|n| run.index.steps().get(n));
+        steps.map(|step| step.is_abandoned).collect::<Vec<_>>()
+    };
+    assert_eq!(left(&run), [false, true]);
+    let run = undone("msg_0");
+    assert_eq!(left(&run), [true, true]);
+    assert_eq!(
+        (run.row.verdict.outcome.as_str(), run.row.answer.as_deref()),
+        ("cancelled", None)
+    );
+    assert!(
+        run.row.verdict.sentence.starts_with("Undone by the user"),
+        "{}",
+        run.row.verdict.sentence
+    );
+}
+
 /// Reads a session of Hermes with this number of counted requests and these messages: role, content,
 /// calls, finish reason.
 fn hermes(calls: i64, messages: &[(&str, &str, Value, &str)]) -> (tempfile::TempDir, Read) {
