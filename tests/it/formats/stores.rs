@@ -612,6 +612,68 @@ fn the_tokens_of_hermes_are_a_lower_bound_if_it_counted_fewer_replies() {
 }
 
 #[test]
+fn hermes_counts_requests_without_a_message_and_tokens_by_model() {
+    let none = Value::Null;
+    let messages = [
+        ("user", "Go.", none.clone(), ""),
+        ("assistant", "", hermes_call(1, "terminal"), "tool_calls"),
+        (
+            "tool",
+            r#"{"output": "a", "exit_code": 0}"#,
+            none.clone(),
+            "",
+        ),
+        ("assistant", "Done.", none, "stop"),
+    ];
+    let (temp, run) = hermes(3, &messages);
+    assert_eq!((run.row.steps, run.row.model_calls), (2, Some(3)));
+    // A reply that was cut short isn't counted.
+    assert_eq!(hermes(1, &messages).1.row.model_calls, Some(2));
+    let store = temp.path().join("state.db");
+    let used = |rows: &str| {
+        let temp = tempfile::tempdir().expect("a directory");
+        let copy = temp.path().join("state.db");
+        fs::copy(&store, &copy).expect("copied");
+        let db = Connection::open(&copy).expect("a database");
+        db.execute_batch(&format!(
+            "CREATE TABLE session_model_usage(session_id TEXT, model, task, api_call_count,
+                input_tokens, output_tokens, cache_read_tokens, last_seen);
+            INSERT INTO session_model_usage VALUES {rows};"
+        ))
+        .expect("written");
+        drop(db);
+        let row = read(&copy.join("a")).row;
+        let spent = row.spent.iter();
+        let spent = spent.map(|spent| (spent.model.to_string(), spent.tokens()));
+        (spent.collect::<Vec<_>>(), row.models)
+    };
+    // Each provider of a model has a row.
+    let (spent, models) = used(
+        "('a', 'glm-5', '', 1, 400, 10, 100, 1777885201.5), ('a', 'glm-5', '', 1, 200, 10, 0, 1777885201.9),
+            ('a', 'glm-6', '', 1, 400, 20, 100, 1777885202.5)",
+    );
+    let both = [("glm-5".to_owned(), 720), ("glm-6".to_owned(), 520)];
+    assert_eq!(spent, both);
+    assert_eq!(models.len(), 2);
+    // Other sums aren't those of the session.
+    let (spent, _) = used("('a', 'glm-6', '', 1, 400, 20, 100, 1777885202.5)");
+    assert_eq!(spent, [("glm-6".to_owned(), 1_240)]);
+}
+
+#[test]
+fn a_reply_of_hermes_without_text_is_no_answer() {
+    let messages = [
+        ("user", "Go.", Value::Null, ""),
+        ("assistant", "", Value::Null, "stop"),
+    ];
+    let row = hermes(1, &messages).1.row;
+    assert_eq!(
+        &*row.verdict.sentence,
+        "Turn ended without an answer after step 0 (inferred from \"stop\")"
+    );
+}
+
+#[test]
 fn results_of_hermes_name_changed_files_and_missing_tools() {
     let none = Value::Null;
     let wrote =
