@@ -160,6 +160,8 @@ struct Session {
     /// The cost so far in US dollars, and whether a reply has none.
     cost: f64,
     lacks_cost: bool,
+    /// The text of the turn's last reply with text and without calls.
+    said: Option<Box<str>>,
 }
 
 impl Reader for Session {
@@ -248,6 +250,11 @@ impl Session {
         let run = draft.run();
         run.model = part.model.as_deref().map(cut).or(run.model.take());
         let asked = began.or(draft.latest());
+        // Which code blocks of the reply before were calls is known by now.
+        let before = self.conversation.last();
+        let is_text = |n: &usize| draft.step(*n).is_some_and(|step| step.calls.is_empty());
+        let said = before.filter(is_text).and_then(|n| draft.said(n));
+        self.said = said.or(self.said.take());
         self.conversation.reply(None, asked, mark, part, draft);
         self.took = took_in(metadata).map(Into::into);
         (self.end, self.is_replied) = (None, true);
@@ -260,7 +267,7 @@ impl Session {
             let (end, answer) = self.settled(draft);
             self.ends
                 .begin(self.conversation.steps(), end, answer, None);
-            self.end = None;
+            (self.end, self.said) = (None, None);
             self.conversation.prompt(words, &mark, draft);
         }
         self.is_replied = false;
@@ -332,7 +339,14 @@ impl Session {
                 .and_then(|n| draft.cancelled(n, Certainty::Recorded))
         };
         let end = self.end.clone().or_else(cancelled);
-        self.ends.settle_said(end, last, draft)
+        let is_answer = |end: &Ended| end.outcome == Outcome::Completed;
+        // The model often answers first, and calls `complete` in a reply without text.
+        let answer = end.as_ref().filter(|end| is_answer(end)).and_then(|_| {
+            let own = last.and_then(|n| draft.said(n));
+            own.or_else(|| self.said.clone())
+        });
+        self.ends
+            .settle(end, answer, self.conversation.steps(), None)
     }
 }
 
