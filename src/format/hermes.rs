@@ -157,6 +157,7 @@ static ROWS: Rows = Rows {
         of: "session_id",
         order: &["model"],
         columns: &[
+            "session_id",
             "model",
             "task",
             "api_call_count",
