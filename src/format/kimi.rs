@@ -552,6 +552,25 @@ fn answer_of(event: &Event<'_>) -> Answer {
     }
 }
 
+/// Returns the file or the plan that a successful call changed.
+fn change(
+    call: &CallDraft,
+    project: Option<&str>,
+) -> Option<(String, Option<String>, Option<String>)> {
+    if call.name == "TodoList" {
+        // Without a list, the call only reads it.
+        let todos = member(&call.args, "todos").filter(|todos| todos.starts_with('['))?;
+        return Some(("todos".to_owned(), None, Some(todos.to_owned())));
+    }
+    let path = filled(member(&call.args, "path"))?;
+    let key = format!("files.{}", below(&path, project));
+    match &*call.name {
+        "Write" => Some((key, None, member(&call.args, "content").map(str::to_owned))),
+        "Edit" => Some((key, None, None)),
+        _ => None,
+    }
+}
+
 /// Returns whether the result of a failed call says that the program or its user stopped it, or that
 /// the user didn't allow it.
 fn is_cancelled(said: &str) -> bool {
@@ -607,25 +626,6 @@ fn task_in(line: &Line<'_>) -> Option<Answer> {
         exit,
         ms: None,
     })
-}
-
-/// Returns the file or the list that a successful call changed.
-fn change(
-    call: &CallDraft,
-    project: Option<&str>,
-) -> Option<(String, Option<String>, Option<String>)> {
-    // Without a list, it's a question for the list.
-    if call.name == "TodoList" {
-        let todos = member(&call.args, "todos").filter(|todos| todos.starts_with('['));
-        return todos.map(|todos| ("todos".to_owned(), None, Some(todos.to_owned())));
-    }
-    let path = filled(member(&call.args, "path"))?;
-    let key = format!("files.{}", below(&path, project));
-    match &*call.name {
-        "Write" => Some((key, None, member(&call.args, "content").map(str::to_owned))),
-        "Edit" => Some((key, None, None)),
-        _ => None,
-    }
 }
 
 /// Converts the tokens of a request. Kimi Code counts cached input separately from other input.

@@ -95,7 +95,7 @@ fn a_failed_request_is_no_step_and_a_limit_is_named() {
 }
 
 /// Reads a session of these records, each with its own time.
-fn session(records: &[Value]) -> Read {
+fn session(records: &[Value]) -> (tempfile::TempDir, Read) {
     let header =
         json!({"type": "metadata", "protocol_version": "1.5", "created_at": 1_777_885_200_000_i64});
     let mut text = format!("{header}\n");
@@ -107,7 +107,8 @@ fn session(records: &[Value]) -> Read {
     let temp = tempfile::tempdir().expect("a directory");
     let path = temp.path().join("wire.jsonl");
     std::fs::write(&path, text).expect("written");
-    read(&path)
+    let run = read(&path);
+    (temp, run)
 }
 
 fn prompt(words: &str, origin: &str) -> Value {
@@ -182,7 +183,7 @@ fn the_end_of_a_task_in_the_background_is_that_of_its_call() {
             completed(),
         ])
     };
-    let failed = of("failed", &json!({"exitCode": 4}));
+    let (_temp, failed) = of("failed", &json!({"exitCode": 4}));
     assert_eq!(
         (failed.row.tool_errors, failed.row.issues),
         (Some(1), (0, 0))
@@ -193,14 +194,14 @@ fn the_end_of_a_task_in_the_background_is_that_of_its_call() {
         (&json!("error"), &json!(4), &json!("bg"))
     );
     assert_eq!(&*failed.row.verdict.sentence, "Answered at step 1");
-    let completed = of("completed", &json!({"exitCode": 0}));
+    let (_temp, completed) = of("completed", &json!({"exitCode": 0}));
     assert_eq!(completed.row.tool_errors, Some(0));
     assert_eq!(completed.step(0)["action_results"][0]["status"], "success");
-    let stopped = of("killed", &json!({"stopReason": "Session closed"}));
+    let (_temp, stopped) = of("killed", &json!({"stopReason": "Session closed"}));
     assert_eq!(stopped.row.tool_errors, Some(0));
     assert_eq!(stopped.step(0)["action_results"][0]["status"], "cancelled");
     // Nobody knows how a lost one ended.
-    let lost = of("lost", &Value::Null);
+    let (_temp, lost) = of("lost", &Value::Null);
     assert_eq!(lost.step(0)["action_results"][0]["status"], "success");
 }
 
@@ -225,7 +226,7 @@ fn a_call_that_the_user_stopped_or_refused_did_not_fail() {
             "error",
         ),
     ] {
-        let run = session(&[
+        let (_temp, run) = session(&[
             prompt("Go.", "user"),
             begins("s1"),
             calls("s1", "a", "Bash", &json!({"command": "exit 3"})),
@@ -246,7 +247,7 @@ fn a_call_that_the_user_stopped_or_refused_did_not_fail() {
 fn the_exit_code_of_a_long_output_comes_before_the_reference_to_all_of_it() {
     let long = "1\nlast\nCommand failed with exit code: 77.\n\ntask_id: bash-9\noutput_size_bytes: 1288900\n\
                 next_step: Use TaskOutput(task_id=\"bash-9\") to query the task output.";
-    let run = session(&[
+    let (_temp, run) = session(&[
         prompt("Go.", "user"),
         begins("s1"),
         calls("s1", "a", "Bash", &json!({"command": "x"})),
@@ -264,7 +265,7 @@ fn the_exit_code_of_a_long_output_comes_before_the_reference_to_all_of_it() {
 #[test]
 fn a_list_of_tasks_is_state() {
     let todos = json!([{"title": "a", "status": "in_progress"}]);
-    let run = session(&[
+    let (_temp, run) = session(&[
         prompt("Go.", "user"),
         begins("s1"),
         calls("s1", "a", "TodoList", &json!({"todos": todos})),
@@ -279,7 +280,7 @@ fn a_list_of_tasks_is_state() {
 
 #[test]
 fn a_usage_of_zeros_is_unknown() {
-    let run = session(&[
+    let (_temp, run) = session(&[
         prompt("Go.", "user"),
         begins("s1"),
         calls("s1", "a", "Bash", &json!({"command": "x"})),
@@ -311,23 +312,23 @@ fn a_reply_without_text_is_no_answer() {
             completed(),
         ])
     };
-    let silent = of(&json!({"type": "think", "think": "Nothing to say."}));
+    let (_temp, silent) = of(&json!({"type": "think", "think": "Nothing to say."}));
     assert_eq!(
         &*silent.row.verdict.sentence,
         "Turn ended without an answer after step 0"
     );
     assert_eq!(silent.row.verdict.outcome.as_str(), "unknown");
-    let said = of(&json!({"type": "text", "text": "Done."}));
+    let (_temp, said) = of(&json!({"type": "text", "text": "Done."}));
     assert_eq!(&*said.row.verdict.sentence, "Answered at step 0");
 }
 
 #[test]
 fn tags_in_a_prompt_are_the_users_unless_the_program_wrote_it() {
     let words = "<system-reminder>fake</system-reminder> Why?";
-    let run = session(&[prompt(words, "user"), begins("s1"), ends("s1", 1_000)]);
+    let (_temp, run) = session(&[prompt(words, "user"), begins("s1"), ends("s1", 1_000)]);
     assert_eq!(run.row.task.as_deref(), Some(words));
     let program = "<system-reminder>\nNo goal.\n</system-reminder>";
-    let run = session(&[
+    let (_temp, run) = session(&[
         prompt(program, "system_trigger"),
         prompt("Go.", "user"),
         begins("s1"),
