@@ -1,5 +1,5 @@
 //! A guard, a hook and a run in two parts: a shopper that isn't allowed to buy everything, is
-//! observed by a hook, and resumes with `go_on` in the same trace after reaching its step limit.
+//! observed by a hook, and resumes with `resume` in the same trace after reaching its step limit.
 //!
 //! Run `cargo run --example guard_and_continue`, then `board serve runs`. The refused call is shown in
 //! its step with the guard's reason, and the run page shows where the run was resumed.
@@ -120,7 +120,7 @@ pub async fn run(runs: &Path) -> Result<(RunResult<Basket>, Vec<String>), Box<dy
     let result = shopper(&notes)
         .max_steps(10)
         .build()?
-        .go_on(earlier)
+        .resume(earlier)
         .await?;
     let notes = notes.lock().unwrap_or_else(PoisonError::into_inner).clone();
     Ok((result, notes))

@@ -1,6 +1,6 @@
 //! Errors for people: what happened, why, and what to do next.
 //!
-//! Independent of HTTP and terminal colours. `serve` and `cli` turn an [`Error`] into a page or
+//! Independent of HTTP and terminal colors. `serve` and `cli` turn an [`Error`] into a page or
 //! text.
 
 use std::fmt;

@@ -1,8 +1,8 @@
-//! Reads the traces of AI agents, follows them as they grow, explains why each run stopped, and
-//! shows them. Also runs agents and records their traces.
+//! The library of the program `board`, a local, read-only viewer for the traces of AI agents.
 //!
-//! The engine records a run as a directory with `manifest.json`, `steps.jsonl` and `events.jsonl`.
-//! The traces of other tools are read too.
+//! It has two halves. [`recorded`] reads the trace of a run, which any supported program may have
+//! written, and explains why the run stopped. [`engine`] runs agents and records each run as a
+//! directory with `manifest.json`, `steps.jsonl` and `events.jsonl`.
 //!
 //! # Run an agent
 //!
@@ -83,7 +83,7 @@
 //!
 //! The single-file programs in `examples` go further:
 //!
-//! - `first_agent`: the program above, for a real model
+//! - `first_agent`: the first program above
 //! - `coding_agent`: a model with tools, and a critic that rejects its answer
 //! - `judge_and_retry`: a model that scores another model
 //! - `custom_rule`: a custom stop rule and a custom critic
@@ -94,7 +94,7 @@
 //!
 //! # Explain a recorded run
 //!
-//! [`RecordedRun`](recorded::RecordedRun) reads a run of any supported tool and explains why it
+//! [`RecordedRun`](recorded::RecordedRun) reads a run of any supported program and explains why it
 //! ended. The explanation is what `board why --json` prints:
 //!
 //! ```

@@ -1,5 +1,5 @@
 // Sets the theme (system, light or dark) on <html> before the first paint. The browser stores the choice.
-// A classic script in <head>, because a module would run after the page was already drawn in the wrong colours.
+// A classic script in <head>, because a module would run after the page was already drawn in the wrong colors.
 
 (() => {
   const root = document.documentElement;

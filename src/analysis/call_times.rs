@@ -146,7 +146,7 @@ impl CallTimes {
     }
 }
 
-/// Merges each `width` neighbouring classes into that of them with the most calls.
+/// Merges each `width` neighboring classes into that of them with the most calls.
 fn merged(calls: &BTreeMap<(u8, u8), u64>, width: u8) -> BTreeMap<(u8, u8), u64> {
     let mut groups: BTreeMap<(u8, u8), (u64, u8, u64)> = BTreeMap::new();
     for ((tool, class), calls) in calls {

@@ -14,7 +14,7 @@ use crate::analysis::run_status::RunStatus;
 use crate::model::step::NO_WORDS;
 use crate::model::telling::{Tells, telling_line};
 use crate::model::{
-    CANCELLED, CallEnd, Can, EndKind, Index, NO_REPLY, StepHead, StopReason, Symbol,
+    BROKEN_REPLY, CANCELLED, CallEnd, Can, EndKind, Index, NO_REPLY, StepHead, StopReason, Symbol,
 };
 
 /// The number of equal calls in a row that count as a repetition.
@@ -334,6 +334,9 @@ pub(super) fn describe_failure(index: &Index, step: &StepHead) -> Option<String>
     }
     if let Some(words) = error.strip_prefix(NO_REPLY) {
         return Some(format!("the model didn't reply: {words}"));
+    }
+    if let Some(words) = error.strip_prefix(BROKEN_REPLY) {
+        return Some(format!("the model's reply is incomplete: {words}"));
     }
     Some(match who {
         // Some tools begin their messages with their names.

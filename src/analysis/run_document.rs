@@ -33,7 +33,7 @@ pub(crate) struct Run<'a> {
     final_result: Option<&'a str>,
     /// Whether `final_result` is only the beginning of the answer. Null if there is no answer.
     final_result_cut: Option<bool>,
-    /// Copies of the run with different records.
+    /// Duplicates of the run whose records differ.
     copies: &'a [CopyDifferences],
     /// The manifest as JSON, possibly repaired.
     manifest: Option<Line<'a>>,
@@ -49,9 +49,9 @@ pub(crate) struct Run<'a> {
 /// One of the runs that were written to the same directory.
 #[derive(Debug, Serialize, JsonSchema)]
 struct Segment {
-    /// The ordinal of the first step.
+    /// The first step, counted from 0.
     first_step: Option<usize>,
-    /// The ordinal of the first event.
+    /// The first event, counted from 0.
     first_event: usize,
     steps: usize,
     started_at: Option<String>,

@@ -28,14 +28,14 @@ words! {
 }
 
 words! {
-    /// The status of a run as lists show it: its [`RunStatus`], with the answered runs divided by
-    /// what is recorded about their success.
+    /// The status of a run as lists show it: what ended it, or how recently it wrote if it may still
+    /// be running. Answered runs are divided by what is recorded about their success.
     pub enum ShownStatus {
-        /// As [`RunStatus::Running`].
+        /// May still write, and wrote recently.
         Running = "running",
-        /// As [`RunStatus::Quiet`].
+        /// May still write, but has been silent for longer than usual.
         Quiet = "quiet",
-        /// As [`RunStatus::Stalled`].
+        /// May still write, but has been silent for so long that something may be wrong.
         Stalled = "stalled",
         /// Answered, and success is recorded.
         Succeeded = "succeeded",
@@ -43,19 +43,19 @@ words! {
         Finished = "finished",
         /// Answered, and failure is recorded.
         Unsolved = "unsolved",
-        /// As [`RunStatus::Limit`].
+        /// Ended by a limit.
         Limit = "limit",
-        /// As [`RunStatus::Stopped`].
+        /// Stopped by a rule that isn't a limit: of the agent, the environment or the user.
         Stopped = "stopped",
-        /// As [`RunStatus::Critic`].
+        /// Ended by a critic.
         Critic = "critic stop",
-        /// As [`RunStatus::Cancelled`].
+        /// Ended from outside.
         Cancelled = "cancelled",
-        /// As [`RunStatus::Error`].
+        /// Failed with an error, or not started.
         Error = "error",
-        /// As [`RunStatus::Died`].
+        /// Ended without recording an end.
         Died = "died",
-        /// As [`RunStatus::Unknown`].
+        /// Ended in a way that isn't recorded, or with a word that board doesn't know.
         Unknown = "unknown",
     }
 }

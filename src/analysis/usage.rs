@@ -254,6 +254,7 @@ impl Used {
 
 /// A row of a report.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[schemars(rename = "UsageRow")]
 pub(crate) struct Row {
     /// The first day of the period, the key of the run, the model, or the project. Empty if it isn't
     /// recorded.
@@ -271,6 +272,7 @@ pub(crate) struct Row {
 
 /// What one model used within a row.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[schemars(rename = "UsageModelRow")]
 pub(crate) struct ModelRow {
     /// The model. Empty if it isn't recorded.
     pub name: String,

@@ -63,7 +63,7 @@ pub(super) fn run(args: Args, look: &Look, out: &mut dyn Write) -> Done {
             .micros()
             .map(|micros| age(micros, look.now, &look.zone));
         let (added, removed) = edit.lines().unwrap_or_else(|| ("–".into(), String::new()));
-        let note = match edit.note() {
+        let note = match &*edit.note() {
             "" => String::new(),
             note => format!(" ({note})"),
         };

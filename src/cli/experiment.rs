@@ -18,9 +18,9 @@ use crate::error::{Error, Kind};
 
 /// The width of a line of names.
 const WIDTH: usize = 78;
-/// The most names of tasks that are listed for a side.
+/// Maximum number of names of tasks that are listed for a side.
 const MAX_NAMES: usize = 20;
-/// The most characters of a measure's name.
+/// Maximum number of characters of a measure's name.
 const MAX_LABEL: usize = 24;
 /// The exit code if the condition holds.
 const HOLDS: u8 = 1;
@@ -149,7 +149,7 @@ fn write_measures(answer: &Experiment, look: &Look, out: &mut dyn Write) -> io::
                 }
             }
             MeasureGroup::Success if !answer.certainty.paired => {
-                format!("{} (percentage points)", measure.label)
+                format!("{} (pp)", measure.label)
             }
             MeasureGroup::Success => {
                 let label = measure.label.replace("at least once", "in any run");

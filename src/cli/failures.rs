@@ -13,9 +13,9 @@ use crate::analysis::format::{self, MISSING, age, count, visible_line};
 use crate::analysis::summary::Summary;
 use crate::error::{Error, Kind};
 
-/// The most characters of a message in the table.
+/// Maximum number of characters of a message in the table.
 const MAX_MESSAGE: usize = 60;
-/// The most characters of the name of a tool.
+/// Maximum number of characters of the name of a tool.
 const MAX_PLACE: usize = 18;
 /// The rows by default.
 const DEFAULT_LIMIT: usize = 30;

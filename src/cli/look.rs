@@ -1,4 +1,4 @@
-//! Controls how output looks: colours on a terminal, and the clock and time zone for displayed
+//! Controls how output looks: colors on a terminal, and the clock and time zone for displayed
 //! times.
 
 use std::io::IsTerminal;
@@ -13,7 +13,7 @@ use crate::analysis::summary::Summary;
 /// The context that output depends on, apart from its content.
 #[derive(Debug, Clone)]
 pub struct Look {
-    /// Whether to use colours.
+    /// Whether to use colors.
     pub colour: bool,
     /// The current time, in microseconds since the epoch.
     pub now: i64,
@@ -24,7 +24,7 @@ pub struct Look {
     pub width: Option<usize>,
 }
 
-/// The role of a piece of output, shown as a colour. The text conveys the same without colours.
+/// The role of a piece of output, shown as a color. The text conveys the same without colors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Ink {
     Heading,
@@ -50,7 +50,7 @@ impl Look {
         }
     }
 
-    /// Colours `text`. Pad before calling this, since the escape codes count as characters.
+    /// Colors `text`. Pad before calling this, since the escape codes count as characters.
     pub(super) fn paint(&self, ink: Ink, text: &str) -> String {
         if !self.colour || text.is_empty() {
             return text.to_owned();
@@ -80,7 +80,7 @@ pub(super) fn ink_of(run: &Summary) -> Ink {
     }
 }
 
-/// Returns whether to colour output to `stream`: it's a capable terminal and `NO_COLOR` isn't set
+/// Returns whether to color output to `stream`: it's a capable terminal and `NO_COLOR` isn't set
 /// (<https://no-color.org>).
 pub fn colours(stream: &impl IsTerminal) -> bool {
     let set = |name| std::env::var_os(name).filter(|value| !value.is_empty());

@@ -1,5 +1,5 @@
-//! The command-line interface. Only this module knows clap, and only this one reads the terminal
-//! and the environment.
+//! The command-line interface. Only this module knows clap, and only this one reads arguments and the
+//! terminal.
 //!
 //! Every command writes to the `out` it's given, so that tests read what a user would.
 

@@ -18,13 +18,13 @@ use crate::analysis::usage::Days;
 const ROWS: usize = 10;
 /// Rows of a list of the JSON.
 const JSON_ROWS: usize = 100;
-/// The most characters of a message in a sentence.
+/// Maximum number of characters of a message in a sentence.
 const MAX_MESSAGE: usize = 100;
 /// Limits the characters of a tool, a failure and its location, so that their rows fit into 80 columns.
 const MAX_TOOL: usize = 18;
 const MAX_FAILURE: usize = 32;
 const MAX_PLACE: usize = 12;
-/// The most characters of a name.
+/// Maximum number of characters of a name.
 const MAX_NAME: usize = 40;
 
 /// Print what changed, and totals by model, task, stop reason, tool and project

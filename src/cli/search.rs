@@ -25,7 +25,7 @@ use crate::trace::{RootScanner, RunDir, read_index};
 #[derive(Debug, clap::Args)]
 #[command(
     override_usage = "board search [OPTIONS] [ROOT] <TEXT>",
-    after_help = "Searches all text, keys and numbers in manifest.json, steps.jsonl and events.jsonl, or in the files of other tools,
+    after_help = "Searches all text, keys and numbers in manifest.json, steps.jsonl and events.jsonl, or in the files of other programs,
 with escapes resolved. Case-insensitive for ASCII only. Exits with 1 if nothing is found. Anything that isn't searched is
 listed: lines and records over 8 MiB, and content outside the records of documents over 16 MiB."
 )]

@@ -1,4 +1,4 @@
-//! Filters terminal output: only text and the board's own colours pass, no other control sequences.
+//! Filters terminal output: only text and the board's own colors pass, no other control sequences.
 //!
 //! Commands write text from traces in many places, as lines and as JSON. All of it passes through
 //! here, so none of it has to be trusted. Output to a file or a program isn't changed.
@@ -7,7 +7,7 @@ use std::io::{self, IsTerminal, Write};
 
 use crate::analysis::format::json_visible;
 
-/// Sequences that set or reset a colour or weight. `Look`, the log and the help write only these.
+/// Sequences that set or reset a color or weight. `Look`, the log and the help write only these.
 const STYLES: [&str; 13] = [
     "\x1b[0m", "\x1b[1m", "\x1b[2m", "\x1b[3m", "\x1b[4m", "\x1b[31m", "\x1b[32m", "\x1b[33m",
     "\x1b[34m", "\x1b[35m", "\x1b[36m", "\x1b[90m", "\x1b[m",

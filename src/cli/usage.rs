@@ -15,7 +15,7 @@ use crate::analysis::query::Clock;
 use crate::analysis::summary::Summary;
 use crate::analysis::usage::{By, Days, Usage, Used, usage};
 
-/// The most characters of a row's name.
+/// Maximum number of characters of a row's name.
 const MAX_NAME: usize = 44;
 
 /// What to print.
@@ -24,6 +24,7 @@ enum What {
     Daily,
     Weekly,
     Monthly,
+    /// One row per run
     Session,
     Model,
     Project,
@@ -48,7 +49,8 @@ impl What {
 /// Print the tokens and the cost of runs, by day, week, month, run, model or project
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Costs with ≈ are estimates from prices. ≥ means that runs without a price are excluded. – means not recorded."
+    after_help = "Costs with ≈ are estimates from prices. ≥ means that runs without a price are excluded. – means not recorded.
+A cost is unknown if tokens are recorded, but neither their cost nor a price for them is known."
 )]
 pub(super) struct Args {
     /// How to group runs

@@ -4,8 +4,8 @@
 //! guard that denies the call or ends the run decides. If a guard fails, the call is denied, so
 //! that a broken guard admits no call. Each guard's decision is recorded as an event.
 //!
-//! Waiting for a person counts as run time and ends with it. The run's time limit and twice that time
-//! drop the question. If a rule such as `timeout` or `max_runtime` is about to end the run, no
+//! Waiting for a person counts as run time. The question is dropped when the run reaches its time
+//! limit, or, while an answer is judged, twice that limit. If a rule such as `timeout` or `max_runtime` is about to end the run, no
 //! answer counts as a denial. The event, the step's facts and the verdict record the time spent
 //! waiting.
 

@@ -264,8 +264,8 @@ impl<A: Agent> Builder<A> {
     }
 
     /// Sets the person to ask if a guard requires approval. Without a person, the call is denied.
-    /// Waiting counts as run time. If a limit or a rule ends that time and
-    /// no one answers before it ends, the call is denied.
+    /// Waiting counts as run time. If a limit or a rule ends the run before the person answers, the
+    /// call is denied.
     #[must_use]
     pub fn person(mut self, person: impl Person + 'static) -> Self {
         self.parts.person = Some(Box::new(person));
@@ -393,8 +393,8 @@ impl<A: Agent> Builder<A> {
     /// Limits the steps. Without this, the limit is ten; see
     /// [`no_step_limit`](Self::no_step_limit). With 0, no step runs.
     ///
-    /// A second call of this method and the other three replaces the first. A task's own limits
-    /// override them; see [`Task::max_steps`](super::Task::max_steps). A resumed run counts all of
+    /// Calling `max_steps`, `max_runtime`, `max_tokens` or `max_cost` again replaces that limit. A
+    /// task's own limits override them; see [`Task::max_steps`](super::Task::max_steps). A resumed run counts all of
     /// its parts.
     #[must_use]
     pub fn max_steps(mut self, steps: u64) -> Self {
@@ -444,7 +444,7 @@ impl<A: Agent> Builder<A> {
         self
     }
 
-    /// Sets who set the limits, for the verdict. A program that takes them from its command line
+    /// Sets the origin of the limits that the verdict names. A program that takes them from its command line
     /// uses [`Origin::Cli`]. The default is [`Origin::Engine`].
     #[must_use]
     pub fn limits_from(mut self, origin: Origin) -> Self {
@@ -517,9 +517,9 @@ impl<A: Agent> Builder<A> {
 
     /// Starts with the counters of an earlier run. `pause` defines how the time in between counts.
     ///
-    /// To resume the run itself, use [`Engine::go_on`].
+    /// To resume the run itself, use [`Engine::resume`].
     #[must_use]
-    pub fn resume(mut self, stats: Stats, pause: Pause) -> Self {
+    pub fn carry_over(mut self, stats: Stats, pause: Pause) -> Self {
         self.parts.resumed = Some(stats.resumed(pause));
         self
     }
@@ -539,7 +539,7 @@ impl<A: Agent> Builder<A> {
         self
     }
 
-    /// Records the run with `writer`. [`Engine::go_on`] records by itself and refuses an engine
+    /// Records the run with `writer`. [`Engine::resume`] records by itself and refuses an engine
     /// with a writer.
     #[must_use]
     pub fn record(mut self, writer: RunWriter) -> Self {

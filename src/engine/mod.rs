@@ -2,7 +2,7 @@
 //! critics, and checks the stop rules.
 //!
 //! [`Engine::builder`] begins with an [`Agent`]. Tools, critics, guards and stop rules are added to
-//! the [`Builder`]. [`Engine::run`] runs a task, and [`Engine::go_on`] resumes a recorded run or
+//! the [`Builder`]. [`Engine::run`] runs a task, and [`Engine::resume`] resumes a recorded run or
 //! runs a branch of it. The engine uses no network: clients of models implement
 //! [`ChatModel`]. [`llm::Client`](crate::llm::Client) is one, and [`ModelAgent`] is an agent that
 //! needs nothing else.
@@ -19,7 +19,7 @@
 //! | give it a world to act in | [`Env`] |
 //! | connect another model | [`ChatModel`], and [`parse`] for models that write calls as text |
 //! | test without a model or a clock | [`Scripted`], [`Stepping`] |
-//! | resume a run | [`Earlier`], [`Engine::go_on`] |
+//! | resume a run | [`Earlier`], [`Engine::resume`] |
 //! | run many tasks | [`run_all`] |
 //!
 //! # One step
@@ -51,7 +51,7 @@
 //! | the first three, for one task | [`Task::max_steps`], [`Task::max_runtime`], [`Task::max_tokens`]; they override the engine's | the engine's |
 //! | steps, if the agent sets a lower limit than that | [`State::max_steps`] | none |
 //! | one tool call | [`ToolLimits::timeout`] | one minute |
-//! | one reply of a model | [`Endpoint::timeouts`](crate::llm::Endpoint::timeouts) and [`retry`](crate::llm::Endpoint::retry), within the run's remaining time | ten minutes an attempt |
+//! | one reply of a model | [`Endpoint::timeouts`](crate::llm::Endpoint::timeouts) and [`retry`](crate::llm::Endpoint::retry), within the run's remaining time | five minutes an attempt, or ten if replies are streamed |
 //!
 //! Limits count all parts of a resumed run. A critic's tokens count as the run's. A [`SubAgent`]
 //! has its own run, so its tokens and their cost count toward its own limits only. The rules

@@ -53,7 +53,7 @@ impl<A: Agent> Engine<A> {
     /// Fails if the engine has a writer, the run belongs to an agent with another name, the state
     /// doesn't fit this agent, or the agent can't resume. Nothing is written then. A branch may use
     /// another agent.
-    pub async fn go_on(mut self, mut earlier: Earlier) -> Result<RunResult<A::Data>> {
+    pub async fn resume(mut self, mut earlier: Earlier) -> Result<RunResult<A::Data>> {
         earlier.check(self.agent.name(), self.parts.writer.as_ref())?;
         let state = earlier.state::<A::Data>(self.agent.name())?;
         let agent = &mut self.agent;

@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_and_directories_are_copied_and_nothing_is_written_over() {
+    fn files_and_directories_are_copied_and_nothing_is_overwritten() {
         let (outside, workspace) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         fs::create_dir_all(outside.path().join("data/deep")).unwrap();
         fs::write(outside.path().join("data/deep/rows.csv"), "a,b").unwrap();

@@ -13,7 +13,9 @@ use super::value::{
     unpacked,
 };
 use super::watch::has_begun;
-use super::{Answer, CallDraft, Draft, EventDraft, Part, Reader, Shape, Source, Tokens, Tool};
+use super::{
+    Answer, CallDraft, Draft, EventDraft, Part, Reader, Shape, Source, Stranger, Tokens, Tool,
+};
 use crate::model::json::{Json, walk};
 use crate::model::step::NO_WORDS;
 use crate::model::{Can, Capabilities, Certainty, Ended, Format, Outcome};
@@ -45,6 +47,12 @@ pub(super) static SESSION: Tool = Tool {
 pub(super) fn manifest(name: &str) -> Option<String> {
     Some(format!("{}.json", name.strip_suffix(".messages.json")?))
 }
+
+/// Cline's index of its sessions, `db/sessions.db`. Goose's store has the same name.
+pub(super) const INDEX: Stranger = Stranger {
+    columns: &["session_id", "messages_path"],
+    reason: "Cline's session index; the sessions are read from their own files",
+};
 
 /// The possible causes of the status `cancelled`.
 const CAUSES: &str =

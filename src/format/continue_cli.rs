@@ -3,8 +3,8 @@
 //!
 //! An item of its history is a message, and the calls of a reply with their results. The document has
 //! no times, and doesn't record why a reply ended: one that reached the output limit looks like an
-//! answer. A command that failed without output looks like a success. This reader is based on version
-//! 1.5 of the command line.
+//! answer. A command that failed without writing to its standard error looks like a success, so the
+//! outcome of such a command is unknown. This reader is based on version 1.5 of the command line.
 
 use super::conversation::Conversation;
 use super::part::{self, MAX_PIECES, quoted, text};
@@ -48,6 +48,8 @@ pub(super) static SESSION: Tool = Tool {
 /// The title of a session that has none.
 const UNTITLED: &str = "Untitled Session";
 
+/// The tool that runs shell commands. Only one that wrote to its standard error can be `errored`.
+const SHELL: &str = "Bash";
 /// How the result of a shell command names its exit code.
 const EXIT: &str = "Error executing tool Bash: Error (exit code ";
 
@@ -173,7 +175,7 @@ fn part_of(record: &str) -> Part {
     }
     for state in walk::items(item.states.unwrap_or_default()).map(State::of) {
         let (answer, words) = answer_of(&state);
-        let Some(answer) = answer else { continue };
+        let Some(mut answer) = answer else { continue };
         // Further calls aren't kept.
         let mut kept = part.calls.iter().take(MAX_PIECES);
         let call = kept.find(|call| call.id == answer.call);
@@ -184,6 +186,9 @@ fn part_of(record: &str) -> Part {
             part.diffs
                 .extend(hunks(&words).map(|hunks| (part.changes.len(), hunks)));
             part.changes.push((key, None, content));
+        }
+        if call.is_some_and(|call| call.name == SHELL) {
+            answer.status.take_if(|status| *status == "success");
         }
         part.answers.push(answer);
     }

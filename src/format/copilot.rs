@@ -14,8 +14,8 @@ use super::part::{self, is_at_limit, is_refusal, quoted, text};
 use super::recent::{Recent, RecentSet};
 use super::turns::Turns;
 use super::value::{
-    above_zero, aside, below, count, cut, filled, hunks, int, is_text, member, micros, objects,
-    short,
+    above_zero, aside, below, contains, count, cut, filled, hunks, int, is_text, member, micros,
+    objects, short,
 };
 use super::{Answer, CallDraft, Draft, EventDraft, Part, Reader, Shape, Source, Tokens, Tool};
 use crate::model::json::walk;
@@ -138,7 +138,7 @@ fn is_stream(head: &[u8]) -> bool {
             .is_some_and(|parent| parent == "null" || is_text(Some(parent)));
         is_known && is_text(line.id) && line.data.is_some() && has_parent
     };
-    objects(head).map(Line::of).any(is_event)
+    contains(head, &["\"parentId\""]) && objects(head).map(Line::of).any(is_event)
 }
 
 /// A session while it is being read.

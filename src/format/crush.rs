@@ -120,6 +120,7 @@ static ROWS: Rows = Rows {
     },
     parts: None,
     beside: None,
+    strangers: &[],
     leaves_out: |_| false,
 };
 

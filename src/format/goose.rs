@@ -8,6 +8,7 @@
 //! turn limit, and some errors of the API. This reader is based on the source up to version 17 of
 //! the tables.
 
+use super::cline;
 use super::conversation::Conversation;
 use super::ends::{End, ends};
 use super::lines::is_store_of;
@@ -134,6 +135,7 @@ static ROWS: Rows = Rows {
     },
     parts: None,
     beside: None,
+    strangers: &[cline::INDEX],
     leaves_out: |_| false,
 };
 

@@ -174,6 +174,7 @@ static ROWS: Rows = Rows {
         json: &[],
         spread: "",
     }),
+    strangers: &[],
     leaves_out: |_| false,
 };
 

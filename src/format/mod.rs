@@ -121,13 +121,13 @@ pub use qitos::{event_head, manifest, step_head};
 pub(crate) use reader::{Reader, Source, Tool};
 pub(crate) use shape::{
     Apart, Belongs, Composed, Lines, Mark, Numbering, Paths, Rewrite, Rows, Sections, Several,
-    Shape, Table,
+    Shape, Stranger, Table,
 };
 pub(crate) use shell::{USER_SHELL, UserShell};
 #[cfg(test)]
 pub(crate) use tools::tool;
 pub(crate) use tools::{ChildFiles, holds_parts};
-pub(crate) use tools::{number_of, numbered};
+pub(crate) use tools::{SEGMENTS, number_of, numbered};
 pub(crate) use value::uncut;
 pub(crate) use watch::{Values, WatchedValue};
 

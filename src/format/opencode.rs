@@ -199,6 +199,7 @@ const ROWS: Rows = Rows {
     }),
     beside: None,
     // Kilo changes it without an event.
+    strangers: &[],
     leaves_out: |part| text(member(part, "type")).as_deref() == Some("step-start"),
 };
 
@@ -700,6 +701,7 @@ fn part_in(message: &Message<'_>) -> Part {
         model: filled(message.model),
         agent,
         finish: finish_of(message),
+        is_incomplete: message.error.is_some(),
         error: message.error.and_then(|error| {
             let error = Failure::of(error);
             failure(&error).or_else(|| filled(error.name))

@@ -13,7 +13,8 @@ use super::lines::stem;
 use super::part::{self, text};
 use super::turns::Turns;
 use super::value::{
-    count, cut, filled, int, is_text, is_true, member, number, objects, short, stage_beside, status,
+    contains, count, cut, filled, int, is_text, is_true, member, number, objects, short,
+    stage_beside, status,
 };
 use super::watch::begun_member;
 use super::{
@@ -56,7 +57,9 @@ pub(super) static SESSION: Tool = Tool {
                 && is_text(line.uuid)
                 && (line.payload.is_some() || parts().is_some())
         };
-        name.ends_with(".jsonl") && objects(head).any(is_ours)
+        name.ends_with(".jsonl")
+            && contains(head, &["\"parts\"", "\"systemPayload\""])
+            && objects(head).any(is_ours)
     },
     reader: || Box::new(Session::default()),
 };
@@ -67,7 +70,7 @@ const QUESTIONS: &[&str] = &["ask_user_question", "exit_plan_mode"];
 fields! {
     struct Line {
         session = "sessionId", uuid, timestamp, kind = "type", subtype, cwd, branch = "gitBranch", version, model, message,
-        usage = "usageMetadata", result = "toolCallResult", payload = "systemPayload", agent = "agentId",
+        usage = "usageMetadata", result = "toolCallResult", payload = "systemPayload", agent = "agentId", provenance,
     }
     struct Chunk { text, thought, call = "functionCall", given = "functionResponse" }
     struct Call { id, name, args, response }
@@ -105,7 +108,7 @@ struct Session {
 /// The records of the service's complete responses, which a reply that was interrupted lacks.
 #[derive(Debug, Default)]
 struct Heard {
-    /// Whether the session has any. Sub-agents' files and those of old versions have none.
+    /// Whether the program records them. Not in sub-agents' files, and not by old versions.
     is_any: bool,
     /// Whether one waits for its reply.
     waits: bool,
@@ -119,8 +122,9 @@ impl Heard {
         (self.is_any, self.waits, self.of_last) = (true, true, true);
     }
 
-    /// Takes in a reply.
-    fn reply(&mut self, has_tokens: bool) {
+    /// Takes in a reply. A program that records who wrote a line also records responses.
+    fn reply(&mut self, has_tokens: bool, has_writer: bool) {
+        self.is_any |= has_writer;
         self.of_last = std::mem::take(&mut self.waits) || has_tokens;
     }
 
@@ -247,7 +251,8 @@ impl Session {
         self.replying = true;
         (self.due, self.has_prompt) = (false, false);
         if !continues {
-            self.heard.reply(part.tokens.is_some());
+            self.heard
+                .reply(part.tokens.is_some(), line.provenance.is_some());
         }
         // The error of a request is the end if the service's response isn't complete.
         self.end.take_if(|_| !self.heard.is_cut());

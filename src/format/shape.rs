@@ -203,9 +203,20 @@ pub struct Rows {
     pub parts: Option<Table>,
     /// Further rows of a run.
     pub beside: Option<Table>,
+    /// The databases of other tools with the same name, whose runs aren't in them.
+    pub strangers: &'static [Stranger],
     /// Returns whether a part is left out, because it has no facts and no mark shows its changes.
     /// Takes its JSON.
     pub leaves_out: fn(&str) -> bool,
+}
+
+/// A database of another tool with the same name. It lists runs that have their own files.
+#[derive(Debug)]
+pub struct Stranger {
+    /// Columns by which it is recognised. They are in its table with the name of the runs' table.
+    pub columns: &'static [&'static str],
+    /// The reason for skipping it.
+    pub reason: &'static str,
 }
 
 /// A table of an SQLite database.

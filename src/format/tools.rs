@@ -2,6 +2,7 @@
 
 use std::ffi::OsStr;
 
+use super::lines::before_compression;
 use super::{
     Shape, Tool, aider, amp, atif, claude, cline, codex, continue_cli, copilot, crush, droid,
     gemini, goose, gptme, harbor, hermes, inspect, kimi, mini_swe_agent, opencode, openhands, otlp,
@@ -13,26 +14,27 @@ use super::lines;
 
 /// The tools whose traces are read. They are tried in this order.
 static TOOLS: &[&Tool] = &[
+    // The first line identifies these, so most files are known without looking into further lines.
+    &codex::ROLLOUT,
+    &codex::exec::STREAM,
+    &gemini::SESSION,
+    &gemini::stream::STREAM,
+    &pi::SESSION,
+    &copilot::SESSION,
+    &kimi::SESSION,
+    &vibe::SESSION,
+    &vibe2::SESSION,
+    &droid::SESSION,
     &qwen::SESSION,
     &claude::SESSION,
     &claude::stream::CLAUDE,
     &claude::stream::QWEN,
-    &codex::ROLLOUT,
-    &codex::exec::STREAM,
-    &gemini::SESSION,
     &gemini::DOCUMENT,
-    &gemini::stream::STREAM,
-    &pi::SESSION,
     &pi::stream::STREAM,
-    &copilot::SESSION,
     &copilot::STREAM,
-    &kimi::SESSION,
-    &vibe::SESSION,
-    &vibe2::SESSION,
     &cline::SESSION,
     &continue_cli::SESSION,
     &gptme::SESSION,
-    &droid::SESSION,
     &amp::THREAD,
     &swe_agent::TRAJECTORY,
     &mini_swe_agent::TRAJECTORY,
@@ -85,6 +87,9 @@ pub(crate) fn holds_parts(folder: &OsStr, name: &OsStr) -> bool {
     })
 }
 
+/// The name of the directories with the segments of a run.
+pub(crate) const SEGMENTS: &str = vibe::JOURNAL;
+
 /// Returns the number of a tool in this build.
 pub(crate) fn number_of(tool: &'static Tool) -> Option<usize> {
     TOOLS.iter().position(|known| std::ptr::eq(*known, tool))
@@ -122,6 +127,15 @@ pub struct ChildFiles {
 }
 
 impl Tool {
+    /// Returns whether the file `name` in the directory `dir` is a segment of a run. Its other segments
+    /// are in the same directory, and the program deletes them when the next one begins.
+    pub fn is_segment(&self, dir: &OsStr, name: &OsStr) -> bool {
+        let is_journal = |name| vibe::is_journal(before_compression(name).unwrap_or(name));
+        self.format == vibe::SESSION.format
+            && dir == SEGMENTS
+            && name.to_str().is_some_and(is_journal)
+    }
+
     /// Returns where in a run's directory to find further runs: the directories on the way; `*`
     /// matches any.
     pub fn runs_inside(&self) -> Option<&'static [&'static str]> {
@@ -156,6 +170,9 @@ impl Tool {
             format if format == vibe2::SESSION.format => (vibe::META.to_owned(), false),
             format if format == cline::SESSION.format => (cline::manifest(name.to_str()?)?, false),
             format if format == droid::SESSION.format => (droid::settings(name.to_str()?)?, false),
+            format if format == claude::SESSION.format => {
+                (claude::document_of(name.to_str()?)?, false)
+            }
             format if format == qwen::SESSION.format => (qwen::state_of(name.to_str()?)?, false),
             _ if is_clock => (gptme::clock(name.to_str()?)?, false),
             _ => return None,
@@ -178,7 +195,7 @@ impl Tool {
         };
         match self.format {
             format if format == claude::SESSION.format => {
-                Some(files("{}/subagents", false, false, "agent-"))
+                Some(files("{}/subagents", false, false, claude::AGENT))
             }
             format if format == gemini::SESSION.format => Some(files("{}", false, true, "")),
             format if format == qwen::SESSION.format => {

@@ -6,7 +6,8 @@
 //! leaves no record. Changes of what the program shows follow, with the state of the turn: its end is
 //! the end of the session. Everything else of a session is made from the journal: generations and
 //! chunks hold the state at some moments. Only `meta.json` adds facts: the model, the directory, the
-//! title and the child sessions. This reader is based on version 3.0.
+//! title and the child sessions. When a session is resumed, Vibe deletes the journal so far. The first
+//! request then contains the conversation before. This reader is based on version 3.0.
 
 use super::conversation::Conversation;
 use super::ends::{End, ends};
@@ -22,7 +23,7 @@ use super::watch::{begun, begun_member, has_begun};
 use super::{Answer, CallDraft, Draft, EventDraft, Part, Reader, Shape, Source, Tokens, Tool};
 use crate::model::json::walk;
 use crate::model::step::{NO_WORDS, Usage};
-use crate::model::{Can, Capabilities, Certainty, Ended, Format, Outcome};
+use crate::model::{Can, Capabilities, Certainty, Earlier, Ended, Format, Outcome};
 
 /// A session's journal.
 pub(super) static SESSION: Tool = Tool {
@@ -63,8 +64,11 @@ pub(super) fn is_part(name: &str, head: &[u8]) -> bool {
     }
 }
 
+/// The directory of a session's journals.
+pub(super) const JOURNAL: &str = "journal";
+
 /// Returns whether a file has the name of a journal: the number of its first record.
-fn is_journal(name: &str) -> bool {
+pub(super) fn is_journal(name: &str) -> bool {
     let is_number = |stem: &str| stem.len() == 16 && stem.bytes().all(|byte| byte.is_ascii_digit());
     stem(name).is_some_and(is_number)
 }
@@ -110,6 +114,11 @@ const REPLACED: &str = "mistralai.vibe.sdk.search_replace";
 /// ended.
 const INTERRUPT: &str = "client interrupt";
 
+/// How a message begins that replaces a reply at the output limit. The session's own totals lack such
+/// replies.
+const DISCARDED: &str =
+    "Your previous response was discarded because it reached the output token limit";
+
 fields! {
     struct Line {
         version = "recovery_journal_record_version", sequence, kind = "type", payload,
@@ -129,7 +138,7 @@ fields! {
     struct Fault { code, message }
     struct State { turn = "latestTurn", session }
     struct Known {
-        parent = "parentSessionId", title, created = "createdAt", usage = "tokenUsage",
+        parent = "parentSessionId", title, preview, created = "createdAt", usage = "tokenUsage",
     }
     struct Spent { input = "inputTokens", cached = "cachedInputTokens", output = "outputTokens" }
     struct Asked { content, role, outcome, call = "tool_call_id" }
@@ -153,12 +162,84 @@ struct Session {
     begins_at: Option<i64>,
     /// When the session began, in microseconds since the epoch.
     created: Option<i64>,
+    /// What came before the journal, if the first request contains that.
+    past: Option<Past>,
+    /// The first words of the session's first prompt.
+    preview: Option<Box<str>>,
     /// The tokens of the session before the first reply, and those of the replies.
     before: Option<Usage>,
     spent: Usage,
     parent: Option<Box<str>>,
     title: Option<Box<str>>,
     about: About,
+}
+
+/// The conversation before the journal of a resumed session.
+#[derive(Debug, Default, Clone)]
+struct Past {
+    /// Its first prompt.
+    first: Option<Box<str>>,
+    prompts: u64,
+    replies: u64,
+    /// The replies that the session's own totals lack.
+    discarded: u64,
+    calls: u64,
+    failed_calls: u64,
+}
+
+impl Past {
+    /// Reads the messages of a request, or returns `None` if it only adds to those before. The last
+    /// prompt is the one that the request answers.
+    fn of(request: &str) -> Option<Self> {
+        let messages = member(member(request, "model_input")?, "messages")?;
+        if member(messages, "type") != Some("\"replace\"") {
+            return None;
+        }
+        let mut past = Self::default();
+        for message in walk::items(member(messages, "messages")?) {
+            past.message(&Asked::of(message));
+        }
+        past.prompts = past.prompts.saturating_sub(1);
+        Some(past)
+    }
+
+    fn message(&mut self, message: &Asked<'_>) {
+        match message.role {
+            Some("\"user\"") => {
+                let words = spoken(message.content);
+                if words.starts_with(DISCARDED) {
+                    self.discarded += 1;
+                    self.replies += 1;
+                } else {
+                    self.first.get_or_insert_with(|| cut(&words));
+                    self.prompts += 1;
+                }
+            }
+            Some("\"assistant\"") => {
+                self.replies += 1;
+                let pieces = walk::items(message.content.unwrap_or_default());
+                let is_call = |piece: &str| member(piece, "type") == Some("\"tool_call\"");
+                self.calls += pieces.filter(|piece| is_call(piece)).count() as u64;
+            }
+            Some("\"tool\"") => {
+                let said = spoken(message.content);
+                let value = Some(&*said).filter(|said| said.starts_with('{'));
+                let value = value.map(Value::of).unwrap_or_default();
+                let is_bad = message.outcome == Some("\"failure\"") || has_failed(&value);
+                self.failed_calls += u64::from(is_bad);
+            }
+            _ => {}
+        }
+    }
+
+    /// Returns whether it begins with the session's first prompt, so that it wasn't compacted.
+    fn is_whole(&self, preview: Option<&str>) -> bool {
+        // The program replaces line ends by spaces.
+        let without_spaces = |words: &str| words.split_whitespace().collect::<String>();
+        let first = without_spaces(self.first.as_deref().unwrap_or_default());
+        let preview = preview.map(|preview| without_spaces(preview.trim_end_matches('…')));
+        preview.is_some_and(|preview| !preview.is_empty() && first.starts_with(&preview))
+    }
 }
 
 /// The facts in the second document of a session, which versions 2 and 3 have.
@@ -245,6 +326,10 @@ impl Reader for Session {
             },
             ("action_intent", "completion") => {
                 self.refused(record.text, mark, draft);
+                let is_resumed = self.begins_at.is_some_and(|first| first > 1);
+                if is_resumed && self.conversation.last().is_none() && self.past.is_none() {
+                    self.past = payload.request.and_then(Past::of);
+                }
                 let of = |key| payload.request.and_then(|request| member(request, key));
                 self.limit = above_zero(of("max_iterations")).or(self.limit);
                 self.used = count(of("iteration")).map(|before| (before + 1) as f64);
@@ -295,13 +380,25 @@ impl Reader for Session {
         let Some(first) = self.begins_at.filter(|first| *first > 1) else {
             return;
         };
+        let past = self.past.as_ref();
+        let past = past.filter(|past| past.is_whole(self.preview.as_deref()));
+        let counted = match past {
+            Some(_) => "The replies and calls in them are counted, but aren't steps.",
+            None => "The number of replies and calls in them is unknown.",
+        };
         let words = format!(
-            "The session was resumed. Vibe keeps no journal of what came before: {} records. The \
-             steps and calls in them aren't counted.",
+            "The session was resumed. Vibe keeps no journal of what came before: {} records. {counted}",
             first - 1
         );
         run.notes = vec![words.into()];
-        run.replies_unknown = true;
+        let of = |number: fn(&Past) -> u64| past.map(number);
+        run.earlier = Some(Earlier {
+            replies: of(|past| past.replies),
+            calls: of(|past| past.calls),
+            failed_calls: of(|past| past.failed_calls),
+        });
+        run.replies_uncounted = of(|past| past.discarded).unwrap_or_default();
+        run.turns = of(|past| past.prompts).map(|before| before + self.conversation.turns());
         // The events are only those since the newest start.
         run.started_at = self.created;
         let times = self.created.zip(latest);
@@ -371,6 +468,7 @@ impl Session {
         let known = state.session.map(Known::of).unwrap_or_default();
         self.parent = short(known.parent).or(self.parent.take());
         self.title = short(known.title).or(self.title.take());
+        self.preview = short(known.preview).or(self.preview.take());
         self.created = millis(known.created).or(self.created);
         if self.conversation.last().is_none() {
             self.before = known.usage.map(spent).or(self.before.take());
@@ -528,6 +626,11 @@ fn refusals(request: &str, step: &Part) -> Vec<Answer> {
         .collect()
 }
 
+/// Returns whether the structured result of a call is that of a command that failed.
+fn has_failed(value: &Value<'_>) -> bool {
+    int(value.code).is_some_and(|code| code != 0) || is_true(value.timed_out)
+}
+
 fn answer_of(command: &Command<'_>, output: &Output<'_>) -> Answer {
     let value = output
         .value
@@ -550,7 +653,7 @@ fn answer_of(command: &Command<'_>, output: &Output<'_>) -> Answer {
             Some(ABANDONED) => "cancelled",
             _ => "error",
         },
-        _ if exit.is_some_and(|code| code != 0) || is_true(value.timed_out) => "error",
+        _ if has_failed(&value) => "error",
         _ => "success",
     };
     let error = (status != "success").then(|| {

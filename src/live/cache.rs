@@ -29,7 +29,7 @@ use crate::trace::{RunLocation, StampsHash};
 
 /// Longer rows are neither written nor read. A row has about 2 KB.
 const MAX_ROW_BYTES: usize = 1 << 20;
-/// The most bytes read from a file. 100,000 runs take about 200 MB.
+/// Maximum number of bytes read from a file. 100,000 runs take about 200 MB.
 const MAX_FILE_BYTES: u64 = 1 << 30;
 /// The number of hexadecimal digits of the checksum at the start of a row. A space and the checked
 /// text follow.
@@ -138,7 +138,7 @@ impl Cache {
         self.stopping.store(true, Ordering::Relaxed);
     }
 
-    /// Rewrites the file with those of the `runs` that are parked. `prefix` is what the root puts
+    /// Rewrites the file with those of the `runs` that are evicted. `prefix` is what the root puts
     /// before their keys.
     ///
     /// # Errors
@@ -169,7 +169,7 @@ impl Cache {
         Ok(())
     }
 
-    /// Appends those of the `runs` that are parked and missing from the file, those that take
+    /// Appends those of the `runs` that are evicted and missing from the file, those that take
     /// longest to read first. If the board is killed meanwhile, only the rest is lost.
     ///
     /// # Errors

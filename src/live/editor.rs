@@ -10,7 +10,7 @@ use std::path::{Component, Path, PathBuf};
 
 /// The longest pattern, and the longest path that is linked; bytes.
 const MAX_LEN: usize = 1_000;
-/// Words of a message that are looked up as names of files, at most.
+/// Maximum number of words of a message that are looked up as names of files.
 const MAX_WORDS: usize = 8;
 /// The editors that are known by name, with their patterns.
 const EDITORS: [(&str, &str); 4] = [

@@ -69,7 +69,7 @@ fn supervise(shared: &Arc<Shared>, roots: &[PathBuf], options: &Options) {
 /// Lets the allocator return freed memory to the system.
 ///
 /// mimalloc 2 returns it after a delay, but only when it next frees a block with a segment of its
-/// own, which is one of more than 16 MiB. After a large run was parked, no such block may be freed
+/// own, which is one of more than 16 MiB. After a large run was evicted, no such block may be freed
 /// for hours. Little of this block is touched, so it costs next to nothing.
 fn give_back_memory() {
     const ABOVE_SEGMENT_BYTES: usize = 20 << 20;

@@ -97,7 +97,7 @@ struct Identity {
 }
 
 impl Identity {
-    /// The most bytes of an id.
+    /// Maximum number of bytes of an id.
     const MAX_ID: usize = 128;
     /// A run may record its start twice, such as in its manifest and its first event. Those are never
     /// further apart, in microseconds.

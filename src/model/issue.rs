@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::files::TraceFile;
 use super::words::words;
 
-/// The most issues listed per run. All are counted. A file of a million broken lines has one cause.
+/// Maximum number of issues listed per run. All are counted. A file of a million broken lines has one cause.
 const MAX_LISTED: usize = 1_000;
 
 /// An issue and its position.
@@ -48,7 +48,7 @@ words! {
         /// A line is JSON only after a repair: bare `NaN`, invalid UTF-8, a lone surrogate.
         Repaired = "repaired",
         /// A field has a type or a value that no known writer uses.
-        Field = "odd field",
+        Field = "unexpected field",
         /// A line is longer than board parses.
         TooLong = "too long",
         /// A line contains several complete records.

@@ -235,7 +235,7 @@ impl<'de: 'a, 'a, T: Deserialize<'de>> Deserialize<'de> for Maybe<'a, T> {
     }
 }
 
-/// The most items of an array that [`Many`] keeps.
+/// Maximum number of items of an array that [`Many`] keeps.
 const MAX_ITEMS: usize = 4_096;
 
 /// An array read item by item as `T`, or the value found instead.

@@ -178,6 +178,8 @@ pub struct Manifest {
     pub compactions: Vec<Compaction>,
     /// Whether some replies of the model aren't in the records, so that their number is unknown.
     pub replies_unknown: bool,
+    /// The part of the run before its first record, if the program doesn't keep that part's records.
+    pub earlier: Option<Earlier>,
     /// Whether the tokens are the sum of what the steps record.
     pub tokens_of_steps: bool,
     /// How many replies the recorded totals don't include, so that they're lower bounds.
@@ -360,6 +362,17 @@ pub struct Compaction {
     pub trigger: Box<str>,
 }
 
+/// The part of a run before its first record, as far as later records tell. It isn't among the steps.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Earlier {
+    /// The number of model replies.
+    pub replies: Option<u64>,
+    /// The number of tool calls.
+    pub calls: Option<u64>,
+    /// The number of tool calls that failed.
+    pub failed_calls: Option<u64>,
+}
+
 /// Records copied from another run. Their steps and tokens count in that run.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Copied {
@@ -393,7 +406,7 @@ impl Failure {
     }
 }
 
-/// The most branches, and the most efforts, that are kept of a run.
+/// Maximum number of branches, and of efforts, that are kept of a run.
 const MAX_NAMES: usize = 4;
 
 impl Manifest {

@@ -12,7 +12,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 )]
 pub struct Symbol(u16);
 
-/// The most distinct names. Later ones all read as [`OVERFLOW`]. Real runs have a few dozen, but a
+/// Maximum number of distinct names. Later ones all read as [`OVERFLOW`]. Real runs have a few dozen, but a
 /// file whose state has a million keys must not fill the memory.
 const MAX_NAMES: usize = 20_000;
 /// Names longer than this many bytes are truncated, with an ellipsis at the end.
@@ -20,7 +20,7 @@ const MAX_NAME_BYTES: usize = 256;
 /// The text of every name beyond the first 20,000.
 pub const OVERFLOW: &str = "(too many distinct names)";
 
-/// The most distinct messages among the names. A run with many errors must not use up the names of
+/// Maximum number of distinct messages among the names. A run with many errors must not use up the names of
 /// its tools.
 const MAX_MESSAGES: usize = 2_000;
 

@@ -9,13 +9,13 @@ use super::issue::{IssueKind, Remark};
 use super::json::Json;
 use super::repair::repair;
 
-/// The most records that are read from one line.
+/// Maximum number of records that are read from one line.
 const MAX_PIECES: usize = 32 << 10;
 /// The search reads at most this many times the length of the line, and at least [`MIN_BUDGET`]
 /// bytes.
 const BUDGET: usize = 16;
 const MIN_BUDGET: usize = 1 << 20;
-/// The most positions that are tried in a truncated text.
+/// Maximum number of positions that are tried in a truncated text.
 const MAX_RESTARTS: usize = 32;
 
 /// A complete record on a line that also holds something else.

@@ -18,7 +18,7 @@ use super::issue::Remark;
 use super::json::{Json, walk};
 use super::words::words;
 
-/// The most items of a list that are read. The record itself has all.
+/// Maximum number of items of a list that are read. The record itself has all.
 const MAX_ITEMS: usize = 4_096;
 
 /// A step of a run, or the part of it in one record.

@@ -1,8 +1,8 @@
 //! Bounds the tags of a run. A tag names a set of runs.
 
-/// The most tags of a run from one source.
+/// Maximum number of tags of a run from one source.
 pub const MAX_TAGS: usize = 32;
-/// The most characters of a tag.
+/// Maximum number of characters of a tag.
 pub const MAX_TAG_CHARS: usize = 64;
 
 /// The tags that a run records.

@@ -47,7 +47,7 @@ pub(crate) enum Tells {
     Last,
 }
 
-/// Returns the line of `text` that tells most about a failure, without colours, the prefixes of
+/// Returns the line of `text` that tells most about a failure, without colors, the prefixes of
 /// logs, and tags around it. Empty if `text` is blank.
 pub(crate) fn telling_line(text: &str, tells: Tells) -> Cow<'_, str> {
     best_line(text, tells).map_or_else(Cow::default, |(_, line)| line)
@@ -590,7 +590,7 @@ fn is_word(text: &str, word: &str) -> bool {
             .is_some_and(|rest| rest.starts_with(|c: char| c.is_alphanumeric() || c == '_'))
 }
 
-/// Removes the escape sequences that colour a terminal.
+/// Removes the escape sequences that color a terminal.
 fn without_colours(line: &str) -> Cow<'_, str> {
     if !line.contains('\u{1b}') {
         return Cow::Borrowed(line);

@@ -3,11 +3,11 @@
 /// Declares an enum whose variants are written as the given words, in JSON and by `as_str`.
 macro_rules! words {
     ($(#[$meta:meta])* $vis:vis enum $name:ident { $($(#[$doc:meta])* $variant:ident = $word:literal,)* }) => {
-        $(#[$meta])*
         #[derive(
             Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash,
             serde::Serialize, serde::Deserialize, schemars::JsonSchema,
         )]
+        $(#[$meta])*
         $vis enum $name {
             $($(#[$doc])* #[serde(rename = $word)] $variant,)*
         }

@@ -1,6 +1,6 @@
 //! Sends pages, and JSON documents of the API.
 //!
-//! The names in a document are a promise: schemas gain fields, but none is renamed or removed.
+//! Any version may add fields to a document. Before 1.0, a minor version may rename or remove some.
 //! Unknown values are `null`, never 0. Times are RFC 3339 in UTC with microseconds.
 
 use askama::Template;

@@ -17,7 +17,7 @@ use crate::text_index::TextIndex;
 
 /// Limits concurrent downloads. Others wait for their turn.
 pub(crate) const MAX_DOWNLOADS: usize = 16;
-/// Limits concurrent reloads of parked runs for requests. Pages have separate threads.
+/// Limits concurrent reloads of evicted runs for requests. Pages have separate threads.
 pub(crate) const MAX_RELOADS: usize = 4;
 /// Lists of files that may be built at a time. Each reads all lines of a run, and other pages need
 /// threads too.
@@ -46,7 +46,7 @@ pub(crate) struct AppState {
     pub(crate) texts: Arc<OnceLock<Arc<TextIndex>>>,
     /// Limits concurrent downloads.
     pub(crate) downloads: Turns,
-    /// Limits concurrent reloads of parked runs for requests.
+    /// Limits concurrent reloads of evicted runs for requests.
     pub(crate) reloads: Arc<Semaphore>,
     /// Acquired before `reloads` to reload a large run, so that large runs waiting for each other
     /// don't use up `reloads`.

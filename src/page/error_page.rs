@@ -51,7 +51,7 @@ pub(crate) fn respond(error: &WebError, state: &AppState, api: bool) -> Response
     *response.status_mut() = error.0.status;
     let more = match error.0.status {
         StatusCode::METHOD_NOT_ALLOWED => Some((ALLOW, "GET, HEAD")),
-        // A starting board recognises another one by this realm.
+        // A starting board recognizes another one by this realm.
         StatusCode::UNAUTHORIZED => Some((WWW_AUTHENTICATE, "Bearer realm=\"board\"")),
         _ => None,
     };

@@ -25,11 +25,11 @@ use crate::page::runs::fill::list::Listed;
 use crate::page::runs::handler::listed;
 use crate::page::shell::{NavItem, Shell};
 
-/// Tasks listed for each side that alone solved them, at most.
+/// Maximum number of tasks listed for each side that alone solved them.
 const MAX_FLIPS: usize = 40;
-/// Rows of the table of all tasks, at most. The JSON has more.
+/// Maximum number of rows of the table of all tasks. The JSON has more.
 const MAX_TASKS: usize = 200;
-/// The most runs of a side for which a grid of tasks is drawn.
+/// Maximum number of runs of a side for which a grid of tasks is drawn.
 const MAX_GRID: usize = 5;
 /// Rows of marks in a cell of the grid.
 const CELL_ROWS: usize = 3;
@@ -37,7 +37,7 @@ const CELL_ROWS: usize = 3;
 const CELL: usize = 54;
 /// Limits the marks of runs next to a task.
 const MAX_MARKS: usize = 8;
-/// Suggested pairs of sets, at most.
+/// Maximum number of suggested pairs of sets.
 const MAX_SUGGESTED: usize = 6;
 /// The values of a field that are compared with each other for suggestions.
 const MAX_VALUES: usize = 12;

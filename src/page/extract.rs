@@ -93,7 +93,7 @@ impl FromRequestParts<AppState> for RunParam {
     }
 }
 
-/// Fetches evicted files and reloads parked runs named in the request, before any resource is held
+/// Fetches missing files and reloads evicted runs named in the request, before any resource is held
 /// for the response. Large files take time to read, and handlers request the index in places that
 /// must not wait.
 pub(crate) async fn load_runs(
@@ -174,7 +174,7 @@ fn not_here(run: &Run, why: &str) -> WebError {
         .link("All runs", "/".to_owned())
 }
 
-/// Reloads a run if it is parked. However many requests wait, one thread reads it, and few runs are
+/// Reloads a run if it is evicted. However many requests wait, one thread reads it, and few runs are
 /// read at once.
 async fn reload(state: &AppState, run: Arc<Run>) {
     if !run.is_parked() {

@@ -24,7 +24,7 @@ use crate::page::runs::fill::list::Listed;
 use crate::page::runs::handler::listed;
 use crate::page::shell::{NavItem, Shell, Status, now};
 
-/// Rows on the page, at most. The JSON has more.
+/// Maximum number of rows on the page. The JSON has more.
 const MAX_ROWS: usize = 200;
 /// Failures of the JSON by default.
 const DEFAULT_LIMIT: usize = 1_000;

@@ -268,7 +268,7 @@ impl RunView<'_> {
     }
 }
 
-/// Returns the colour class and the displayed name of a phase.
+/// Returns the color class and the displayed name of a phase.
 pub(crate) fn phase(name: &str) -> (PhaseClass, String) {
     let (class, shown) = match name {
         "OBSERVE" => ("decide", "Observe"),

@@ -178,7 +178,7 @@ impl Status {
         }
     }
 
-    /// Returns the symbol in the sprite, the class that colours it, and the class that fills its
+    /// Returns the symbol in the sprite, the class that colors it, and the class that fills its
     /// part of a bar.
     fn look(self) -> (&'static str, &'static str, &'static str) {
         let status = match self {

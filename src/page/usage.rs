@@ -23,11 +23,11 @@ use crate::page::runs::fill::list::Listed;
 use crate::page::runs::handler::listed;
 use crate::page::shell::{NavItem, Shell, now};
 
-/// Rows on the page, at most. The JSON has more.
+/// Maximum number of rows on the page. The JSON has more.
 const MAX_ROWS: usize = 400;
 /// Rows of the JSON by default.
 const DEFAULT_LIMIT: usize = 1_000;
-/// Models listed below a row, at most.
+/// Maximum number of models listed below a row.
 const MAX_MODELS: usize = 12;
 /// A period, and the number of its days. `all` has no limit.
 pub(crate) const PERIODS: [(&str, &str, Option<i32>); 5] = [

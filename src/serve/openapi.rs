@@ -131,8 +131,8 @@ const ADDRESSES: &[Address] = &[
             Param(
                 "group",
                 Words(&[
-                    "day", "week", "model", "status", "stop", "writer", "project", "task", "agent",
-                    "parent",
+                    "day", "week", "model", "status", "stop", "writer", "project", "task", "log",
+                    "agent", "parent",
                 ]),
                 "Groups runs.",
             ),
@@ -219,7 +219,7 @@ const ADDRESSES: &[Address] = &[
         path: "/runs/{key}/export.html",
         about: "Export a run as a self-contained HTML page",
         query: &[
-            Param("step", Number(0), "The step to open at."),
+            Param("step", Number(0), "The step to open at, counted from 0."),
             Param(
                 "redact",
                 Words(&["", "0", "1"]),
@@ -230,7 +230,7 @@ const ADDRESSES: &[Address] = &[
     },
     Address {
         path: "/api/compare",
-        about: "Compare two runs, or up to six",
+        about: "Compare two to six runs",
         query: &[
             Param("a", Needed, "The key of a run."),
             Param("b", Needed, "The key of the other run."),
@@ -243,7 +243,7 @@ const ADDRESSES: &[Address] = &[
     },
     Address {
         path: "/api/whatif",
-        about: "Evaluate stop rules on many runs. Null if no rule is given",
+        about: "Evaluate stop rules on many runs. Without a rule, varies max_steps",
         query: &[
             QUERY,
             Param("sweep", Text, "The rule whose limit is varied."),
@@ -258,7 +258,7 @@ const ADDRESSES: &[Address] = &[
             AGAIN,
             CANCEL,
         ],
-        gives: Gives::Json(of::<Option<sweep::SweepDocument<'static>>>),
+        gives: Gives::Json(of::<sweep::SweepDocument<'static>>),
     },
     Address {
         path: "/api/usage",
@@ -268,7 +268,7 @@ const ADDRESSES: &[Address] = &[
             Param(
                 "by",
                 Words(&["daily", "weekly", "monthly", "session", "model", "project"]),
-                "How runs are grouped.",
+                "How runs are grouped. `session` gives one row per run.",
             ),
             Param("since", Text, "The first day, `YYYY-MM-DD`."),
             Param("until", Text, "The last day, `YYYY-MM-DD`."),
@@ -326,7 +326,7 @@ const ADDRESSES: &[Address] = &[
             Param(
                 "wait",
                 Words(&["", "all", "hits"]),
-                "Answer when the search is done or after a second, or as soon as there are `limit` hits. The counts are then lower bounds, and `state` is `running`.",
+                "`all` (the default) answers when the search ends, or after a second. `hits` also answers as soon as there are `limit` hits. While `state` is `running`, the counts are lower bounds.",
             ),
             AGAIN,
             CANCEL,
@@ -420,7 +420,8 @@ fn made() -> Value {
             "title": "board",
             "version": env!("CARGO_PKG_VERSION"),
             "description": "A local, read-only viewer for the traces of AI agents. Unknown values are null, never 0. \
-                            Schemas may gain fields, but none is renamed or removed.",
+                            Any version may add fields. Before 1.0, a minor version may rename or remove some; \
+                            the changelog lists them.",
             "license": { "name": env!("CARGO_PKG_LICENSE") },
         },
         "paths": paths,
@@ -431,7 +432,7 @@ fn made() -> Value {
 fn operation(address: &Address, problem: &Value, generator: &mut SchemaGenerator) -> Value {
     let named = address.path.split(['{', '}']).skip(1).step_by(2).map(|name| match name {
         "n" => json!({ "name": "n", "in": "path", "required": true, "schema": { "type": "integer", "minimum": 0 },
-                       "description": "The step number, counted from 0 in file order." }),
+                       "description": "The step, counted from 0 in file order." }),
         name => json!({ "name": name, "in": "path", "required": true, "schema": { "type": "string" },
                         "description": "The run's key (its path relative to the root), as one path segment; write / as %2F." }),
     });

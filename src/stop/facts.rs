@@ -156,7 +156,7 @@ pub struct StepFacts {
     pub is_answer_cut: bool,
     /// Whether the trace doesn't record if the step failed. Only set if the step has no `error`.
     #[serde(skip)]
-    pub is_error_untold: bool,
+    pub is_error_unknown: bool,
 }
 
 impl StepFacts {
@@ -197,7 +197,7 @@ impl StepFacts {
             resumed: false,
             is_unread: false,
             is_answer_cut: false,
-            is_error_untold: false,
+            is_error_unknown: false,
         }
     }
 
@@ -205,7 +205,7 @@ impl StepFacts {
     pub fn unread(step: u64) -> Self {
         Self {
             is_unread: true,
-            is_error_untold: true,
+            is_error_unknown: true,
             ..Self::unknown(step)
         }
     }

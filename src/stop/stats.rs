@@ -73,8 +73,8 @@ pub struct Stats {
     pub consecutive_errors: u64,
     /// Number of additional steps that may belong to the current streak of failed steps. Counts up
     /// to the newest step for which success or failure isn't recorded.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub untold_errors: u64,
+    #[serde(rename = "untold_errors", default, skip_serializing_if = "is_zero")]
+    pub unknown_errors: u64,
     /// The newest failures of the current streak.
     pub failures: Vec<Evidence>,
     /// Equal texts in a row. Steps without a text are skipped.
@@ -144,9 +144,9 @@ pub struct Whole {
     /// The judges that scored the run.
     pub judges: Vec<String>,
     /// Number of replies of sub-agents without recorded tokens.
-    pub untold_tokens: u64,
+    pub unknown_tokens: u64,
     /// Number of replies of sub-agents without a recorded cost.
-    pub untold_cost: u64,
+    pub unknown_cost: u64,
 }
 
 /// The recorded duration of a run, compared with the times of its steps.
@@ -227,8 +227,8 @@ pub struct Below {
     pub counted: u64,
     /// Number of additional low scores that may belong to the streak. Counts up to the newest step
     /// whose line couldn't be read.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub untold: u64,
+    #[serde(rename = "untold", default, skip_serializing_if = "is_zero")]
+    pub unknown: u64,
     /// The number of completed steps when such a step was last counted.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub unread: u64,
@@ -307,13 +307,13 @@ impl Stats {
         if let Some(told) = steps.iter().fold(Some(0), add) {
             match whole.tokens {
                 Some(all) => self.tokens_apart = all.saturating_sub(told),
-                None => self.usage_missing += whole.untold_tokens,
+                None => self.usage_missing += whole.unknown_tokens,
             }
         }
         if let Some(told) = steps.iter().map(StepFacts::cost).sum::<Option<f64>>() {
             match whole.cost_usd {
                 Some(all) => self.cost_apart = without_noise(all - told).max(0.0),
-                None => self.cost_missing += whole.untold_cost,
+                None => self.cost_missing += whole.unknown_cost,
             }
         }
         let newest = steps
@@ -428,9 +428,9 @@ impl Stats {
         match &facts.error {
             Some(error) => self.failed(facts.step, error),
             None => {
-                self.untold_errors = match facts.is_error_untold {
+                self.unknown_errors = match facts.is_error_unknown {
                     true => self
-                        .untold_errors
+                        .unknown_errors
                         .saturating_add(self.consecutive_errors)
                         .saturating_add(1),
                     false => 0,

@@ -24,7 +24,7 @@ const MAX_WINDOW_BYTES: u64 = 64 << 20;
 const HEADER_BYTES: u64 = 30;
 /// The buffer size for reading the central directory. Each of its records has to fit.
 const RECORD_BYTES: usize = 256 << 10;
-/// The most members read. No evaluation writes a larger archive.
+/// Maximum number of members read. No evaluation writes a larger archive.
 const MAX_MEMBERS: usize = 1_000_000;
 
 /// A member, as recorded in the archive's central directory.

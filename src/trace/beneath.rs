@@ -1,5 +1,5 @@
 //! Opens files and directories below a root safely, even if someone renames things concurrently. It
-//! starts from a handle of the root, goes part by part, and follows no links. The type of a file is
+//! starts from a handle of the root, and follows no links in any part of a path. The type of a file is
 //! checked after opening it, because its name may refer to something else by then.
 //!
 //! Nothing here blocks on others: neither on the other end of a pipe nor on a writer that holds a
@@ -38,6 +38,10 @@ impl Dir {
     /// Fails if a part doesn't exist, isn't a directory, or is a link. Also returns other I/O
     /// errors.
     pub(super) fn open(root: &Path, below: &Path) -> io::Result<Self> {
+        #[cfg(target_os = "linux")]
+        if let Some(dir) = Self::open_at_once(root, below) {
+            return Ok(dir);
+        }
         let mut dir = match (root.parent(), root.file_name()) {
             (Some(parent), Some(name)) => {
                 let parent = match parent.as_os_str().is_empty() {
@@ -57,6 +61,31 @@ impl Dir {
             }
         }
         Ok(Self(dir))
+    }
+
+    /// Opens the directory with one call instead of one for each part. Returns `None` if that fails,
+    /// as in kernels before 5.6. The other way then returns the error.
+    #[cfg(target_os = "linux")]
+    fn open_at_once(root: &Path, below: &Path) -> Option<Self> {
+        use rustix::fs::{Mode, OFlags, ResolveFlags, open, openat2};
+        let is_plain = |part: Component<'_>| matches!(part, Component::Normal(_));
+        if !below.components().all(is_plain) {
+            return None;
+        }
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let parent = open(root.parent()?, flags, Mode::empty()).ok()?;
+        let path = Path::new(root.file_name()?).join(below);
+        let links = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+        let resolve = ResolveFlags::BENEATH | links;
+        let dir = openat2(
+            parent,
+            &path,
+            flags | OFlags::NOFOLLOW,
+            Mode::empty(),
+            resolve,
+        )
+        .ok()?;
+        Some(Self(cap_std::fs::Dir::from_std_file(dir.into())))
     }
 
     /// Returns the type and stamp of the entry `name`, without opening it.

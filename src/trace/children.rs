@@ -12,7 +12,7 @@ use super::dir::RunDir;
 use super::frames;
 use crate::format::{ChildFiles, is_lines};
 
-/// The most names checked for one session.
+/// Maximum number of names checked for one session.
 const MAX_NAMES: usize = 10_000;
 /// How many directories deep child runs are searched for, below the directory named after the
 /// session.

@@ -26,7 +26,7 @@ const MAX_RECORD_BYTES: usize = (MAX_LINE_BYTES as usize) / 4 * 3;
 /// A message or a session of more bytes keeps only its values of at most the second number of bytes.
 const MAX_INFO_BYTES: usize = 1 << 20;
 const MAX_KEPT_BYTES: usize = 64 << 10;
-/// The most messages of a run, and parts of a message.
+/// Maximum number of messages of a run, and parts of a message.
 const MAX_MESSAGES: usize = 200_000;
 const MAX_PARTS: usize = 5_000;
 /// The end of a document if the directories of the messages or parts aren't there.

@@ -38,10 +38,12 @@ pub(super) fn plain(name: &OsStr) -> &OsStr {
 /// The compressed bytes read to see the beginning of a text. A Zstandard decoder returns no text
 /// before it has decoded a whole window, which has 8 MiB at the levels that programs use.
 const HEAD_PACKED_BYTES: u64 = 9 << 20;
-/// The most empty frames skipped in one read, so that a file of nothing else doesn't block its
+/// The space for the beginning of a text, at most; bytes.
+const HEAD_SPACE: u64 = 64 << 10;
+/// Maximum number of empty frames skipped in one read, so that a file of nothing else doesn't block its
 /// reader.
 const MAX_EMPTY_FRAMES: usize = 16;
-/// The most compressed bytes that may yield no text. A decoder doesn't return before it has text,
+/// Maximum number of compressed bytes that may yield no text. A decoder doesn't return before it has text,
 /// and gigabytes of empty blocks would block its reader.
 const MAX_IDLE_BYTES: u64 = 64 << 20;
 
@@ -50,6 +52,8 @@ const MAX_IDLE_BYTES: u64 = 64 << 20;
 pub(super) fn head(file: File, name: &OsStr, bytes: u64) -> io::Result<Vec<u8>> {
     let mut head = Vec::new();
     if !is_packed(name) {
+        // Without space, it would be read in pieces of 32, 64, 128 bytes and so on.
+        head.reserve_exact(usize::try_from(bytes.min(HEAD_SPACE)).unwrap_or_default());
         file.take(bytes).read_to_end(&mut head)?;
         return Ok(head);
     }

@@ -132,7 +132,7 @@ pub(super) fn content(files: &Dir, name: &OsStr) -> io::Result<(Option<Vec<u8>>,
     if stamp.size > MAX_LINE_BYTES {
         return Ok((None, stamp));
     }
-    let mut bytes = Vec::new();
+    let mut bytes = Vec::with_capacity(usize::try_from(stamp.size).unwrap_or_default() + 1);
     io::Read::read_to_end(&mut io::Read::take(file, MAX_LINE_BYTES), &mut bytes)?;
     Ok((Some(bytes), stamp))
 }

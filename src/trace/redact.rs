@@ -43,7 +43,7 @@ impl RedactedRun {
     }
 
     /// Copies the run in `dir` without its secrets and without those of the runs that it's saved
-    /// with. [`Self::blanked`] is how much is blanked of all that were added.
+    /// with. [`Self::blanked`] then counts the blanked values of all added runs.
     ///
     /// # Errors
     /// Fails if the files can't be read, or the copy can't be written.

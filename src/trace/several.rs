@@ -36,7 +36,7 @@ use crate::model::{Span, TraceFile};
 const TRY_AGAIN_AFTER: Duration = Duration::from_secs(2);
 /// Bytes per read.
 const PIECE_BYTES: usize = 256 << 10;
-/// The most runs listed per file, plus one for each `BYTES_A_RUN` bytes of the file. Each run takes
+/// Maximum number of runs listed per file, plus one for each `BYTES_A_RUN` bytes of the file. Each run takes
 /// about 1.7 KB of memory in board.
 const MAX_RUNS: usize = 120_000;
 const BYTES_A_RUN: u64 = 8_192;

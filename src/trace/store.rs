@@ -42,7 +42,7 @@ const MAX_VALUE_BYTES: usize = 4 << 20;
 const MAX_RECORD_BYTES: usize = (MAX_LINE_BYTES as usize) / 4 * 3;
 /// The names of row ids in SQLite, unless a column has the same name.
 const ROW_IDS: [&str; 3] = ["rowid", "_rowid_", "oid"];
-/// The most messages of a run, parts of a message, and children or further rows of a run.
+/// Maximum number of messages of a run, parts of a message, and children or further rows of a run.
 const MAX_MESSAGES: usize = 200_000;
 const MAX_PARTS: usize = 5_000;
 const MAX_BESIDE: usize = 1_000;
@@ -72,7 +72,7 @@ const TRIES: usize = 4;
 /// A document of at most this many bytes is read again as a whole if the database changes
 /// meanwhile.
 const AT_ONCE_BYTES: usize = 4 << 20;
-/// The most databases that stay open for their next reader, and for how long. Each has two open files.
+/// Maximum number of databases that stay open for their next reader, and for how long. Each has two open files.
 /// To open one with a log of 25 MB takes longer than a page may take.
 const MAX_IDLE: usize = 4;
 const IDLE_TIME: Duration = Duration::from_secs(600);
@@ -447,12 +447,14 @@ impl Store {
     fn learn(&mut self) -> io::Result<()> {
         let mut columns = HashMap::new();
         let mut rowid = Some(self.rowid);
+        let mut stranger = None;
         for table in self.tables() {
             if !self.is_table(table.name)? {
                 continue;
             }
             let mut known: Vec<&'static str> = Vec::new();
             let mut row_ids = ROW_IDS.to_vec();
+            let mut names: HashSet<String> = HashSet::new();
             let mut query = self
                 .connection
                 .prepare("SELECT name, hidden FROM pragma_table_xinfo(?1)")
@@ -460,6 +462,7 @@ impl Store {
             let mut found = query.query([table.name]).map_err(failed)?;
             while let Some(row) = found.next().map_err(failed)? {
                 let name = row.get_ref(0).ok().and_then(|name| name.as_str().ok());
+                names.extend(name.map(str::to_owned));
                 row_ids.retain(|id| !name.is_some_and(|name| name.eq_ignore_ascii_case(id)));
                 // A generated column may be the result of anything.
                 let is_stored = row.get::<_, i64>(1).is_ok_and(|hidden| hidden == 0);
@@ -469,6 +472,13 @@ impl Store {
                         .iter()
                         .filter(|known| is_stored && Some(**known) == name),
                 );
+            }
+            if table.name == self.rows.run.name {
+                let mut strangers = self.rows.strangers.iter();
+                stranger = strangers.find(|stranger| {
+                    let mut columns = stranger.columns.iter();
+                    columns.all(|column| names.contains(*column))
+                });
             }
             columns.insert(table.name, known);
             if table.name == self.rows.messages.name {
@@ -502,6 +512,8 @@ impl Store {
                 "its newest rows are in {}, which is missing here: copy both files",
                 log.display()
             )
+        } else if let Some(stranger) = stranger {
+            stranger.reason.to_owned()
         } else {
             let what = self.rows.what;
             let name = table.name;

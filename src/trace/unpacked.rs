@@ -26,11 +26,11 @@ use crate::model::Span;
 pub(super) const SLICE_BYTES: u64 = 4 << 20;
 /// Longer texts are stored on disk.
 const MAX_HELD_BYTES: usize = 8 << 20;
-/// The most bytes of finished texts kept for later readers, in memory and on disk.
+/// Maximum number of bytes of finished texts kept for later readers, in memory and on disk.
 const MAX_KEPT_BYTES: [u64; 2] = [16 << 20, 1 << 30];
-/// The most finished texts kept in memory, and on disk. A database may have many thousand small ones.
+/// Maximum number of finished texts kept in memory, and on disk. A database may have many thousand small ones.
 const MAX_KEPT: usize = 256;
-/// The most bytes of all texts on disk, including those being read or decompressed.
+/// Maximum number of bytes of all texts on disk, including those being read or decompressed.
 const MAX_DISK_BYTES: u64 = 2 << 30;
 /// If this many texts are being decompressed or wait for their first reader, a reader that doesn't
 /// wait can't start another.
@@ -51,7 +51,7 @@ const UNPACKED: &str = "it is still being decompressed";
 const PIECE_BYTES: usize = 256 << 10;
 /// No further read of a slice begins after this long. Rows of a database may take any time.
 const SLICE_TIME: Duration = Duration::from_millis(250);
-/// The most reads per slice. In a file of tiny frames, each read returns almost nothing and takes
+/// Maximum number of reads per slice. In a file of tiny frames, each read returns almost nothing and takes
 /// as long as a large one.
 const MAX_READS: usize = 512;
 

@@ -201,7 +201,7 @@ fn help_of_every_command() {
       overview     Print what changed, and totals by model, task, stop reason, tool and project
       failures     List recurring failures by message and tool, with the runs that they ended
       experiment   Compare two sets of runs: which solves more tasks, at what cost
-      demo         Write demo runs: recorded agents, one for every way a run can end
+      demo         Write demo runs: recorded agents that end in many different ways
       mcp          Serve runs to coding agents over the Model Context Protocol on stdin and stdout
       run          Run an agent described by a file and record it; exits with 1 if it doesn't complete
       completions  Print a shell completion script
@@ -269,21 +269,21 @@ fn help_of_every_command() {
       cost:none  -model:none  (not recorded, recorded)
     Fields:
       run                   The run's key: its path relative to the root (JSON: key)
-      path                  Where its files are
+      path                  The path of the run's files
       run_id                The id that the trace records
       manifest_status       The status recorded in manifest.json (JSON: status)
-      liveness              Whether it may still be running: finished, running, stalled, died, …
-      outcome               How it ended: completed, truncated, halted, failed, cancelled, running, unknown
+      liveness              Whether the run may still be running: finished, running, stalled, died, …
+      outcome               How the run ended: completed, truncated, halted, failed, cancelled, running, unknown
       result                The result: success, finished, cancelled, unknown, limit, failed, error
       status                The status: answered, limit, error, died, … Lists show answered runs as succeeded, finished or unsolved (JSON: mark)
       stop                  The recorded stop reason (JSON: stop_reason)
-      verdict               Why it stopped, in a sentence
+      verdict               Why the run stopped, in a sentence
       verdict_second        Another fact about the end
-      contradictions        The number of contradictions between its records
+      contradictions        The number of contradictions between the run's records
       certainty             Whether the verdict is recorded, inferred or unknown
       steps                 The number of steps
       events                The number of events
-      segments              The number of runs recorded in its directory, one after another (JSON: segment_count)
+      segments              The number of runs recorded in the run's directory, one after another (JSON: segment_count)
       errors                The number of steps with an error
       max_steps             The step limit
       max_steps_from        What set the step limit
@@ -301,43 +301,43 @@ fn help_of_every_command() {
       cost_recorded         The recorded cost in US dollars (JSON: cost_usd)
       cost_estimated        The cost estimated from tokens and prices
       cost_at_least         A lower bound of the cost: the estimate for the steps whose cost is known
-      duration              How long it took (JSON: duration_ms)
-      duration_at_least     The shortest time it may have taken, if the exact time is unknown (JSON: duration_at_least_ms)
+      duration              How long the run took (JSON: duration_ms)
+      duration_at_least     The shortest time that the run may have taken, if the exact time is unknown (JSON: duration_at_least_ms)
       score                 The last score of a critic (JSON: last_score)
-      critic                The names of its critics (JSON: critics)
+      critic                The names of the run's critics (JSON: critics)
       model                 The model
       models                The models, if there are several
-      title                 Its title: the recorded one, else the first line of its task, else its file's name
+      title                 The title: the recorded one, else the first line of the task, else the file's name
       task                  The task
       target                The answer that the task expects
-      log                   The evaluation log that contains it
-      parent                The run that started it
-      continues             The run that it continues
-      format                The format of its trace
-      writer                The tool that wrote the trace (JSON: tool)
+      log                   The evaluation log that contains the run
+      parent                The parent run, which started this one
+      continues             The run that this one continues
+      format                The format of the trace
+      writer                The program that wrote the trace (JSON: tool)
       project               The project directory
       turns                 The number of turns
-      children              The number of runs that it started
-      files                 The number of files that it changed (JSON: files_changed)
-      started               When it started (JSON: started_at)
-      updated               When it was last active: its last recorded time, or else the time of its files (JSON: updated_at)
-      issues                The number of issues in its files: problems and notes
+      children              The number of child runs
+      files                 The number of files that the run changed (JSON: files_changed)
+      started               When the run started (JSON: started_at)
+      updated               When the run was last active: the last recorded time, or else the time of the files (JSON: updated_at)
+      issues                The number of issues in the run's files: problems and notes
       problems              The number of problems: issues that may affect what board shows
-      partial               Whether it's still being indexed
+      partial               Whether the run is still being indexed
       duplicate_of          The run that has the same records and is counted instead
-      cost_in               The run whose recorded cost includes this run's
-      also_at               Where its duplicates are
-      copies_say            How its duplicates differ
-      copied_from           The run from which its first steps are copied
+      cost_in               The run whose recorded cost includes this one's
+      also_at               Where the run's duplicates are
+      copies_say            How the run's duplicates differ
+      copied_from           The run from which the first records are copied
       copied                The number of steps copied from another run (JSON: copied_steps)
-      tag                   The tags that it records, or that `board tag` gave it (JSON: tags)
-      agent                 The names of its agents (not in JSON)
-      tool                  The names of the tools that it called (not in JSON)
-      file                  The paths of files that it edited, as far as the trace records them (not in JSON)
-      failure               What failed in it, without numbers, paths and quoted texts (not in JSON)
+      tag                   The tags that the trace records, or that `board tag` added (JSON: tags)
+      agent                 The names of the run's agents (not in JSON)
+      tool                  The names of the tools that the run called (not in JSON)
+      file                  The paths of files that the run edited, as far as the trace records them (not in JSON)
+      failure               What failed in the run, without numbers, paths and quoted texts (not in JSON)
       err                   Whether a step has an error (not in JSON)
-      weekday               The day of the week on which it started, in your time zone: mon..fri, sat (not in JSON)
-      hour                  The hour at which it started, in your time zone: 0 to 23, 9..17, 22..4 (not in JSON)
+      weekday               The day of the week on which the run started, in your time zone: mon..fri, sat (not in JSON)
+      hour                  The hour at which the run started, in your time zone: 0 to 23, 9..17, 22..4 (not in JSON)
       state.KEY changed     Whether a step changed the key of the state
     Fields that don't work with --sort:
       path verdict verdict_second tokens_estimated critic models task target partial also_at
@@ -382,7 +382,7 @@ fn help_of_every_command() {
           --json        Print one JSON document
       -h, --help        Print help
 
-    Searches all text, keys and numbers in manifest.json, steps.jsonl and events.jsonl, or in the files of other tools,
+    Searches all text, keys and numbers in manifest.json, steps.jsonl and events.jsonl, or in the files of other programs,
     with escapes resolved. Case-insensitive for ASCII only. Exits with 1 if nothing is found. Anything that isn't searched is
     listed: lines and records over 8 MiB, and content outside the records of documents over 16 MiB.
     "#);
@@ -488,10 +488,10 @@ fn help_of_every_command() {
       loop_detection=N                   identical replies or calls in a row >= N
       consecutive_errors=N               failed steps in a row >= N
       critic_below=NAME:SCORE[:STEPS]    scores in a row below SCORE >= STEPS
-      final_result                       the final result is not empty
-      structured_output[=SCHEMA.json]    the answer, or a fenced block in it, is JSON that matches the schema
+      final_result                       the final result isn't empty
+      structured_output[=SCHEMA.json]    the answer (with `fenced`, also a fenced block in it) is JSON, and matches the schema if there is one
       keyword=TEXT                       the answer contains the keyword
-      content_match=REGEX                the model's text is not empty and matches the pattern
+      content_match=REGEX                the model's text isn't empty and matches the pattern
       stop_on_tool=NAME                  an action has exactly this name
       {"type":"any_of","of":[RULE, ..]}  any rule in the list is true; its members are JSON
       {"type":"all_of","of":[RULE, ..]}  all rules in the list are true, except those switched off
@@ -504,7 +504,7 @@ fn help_of_every_command() {
         .expect("the help lists the scenarios");
     assert_eq!(scenarios.lines().count(), crate::programs::SCENARIOS.len());
     insta::assert_snapshot!(usage, @r#"
-    Write demo runs: recorded agents, one for every way a run can end
+    Write demo runs: recorded agents that end in many different ways
 
     Usage: board demo [OPTIONS] [ROOT]
 

@@ -154,7 +154,7 @@ fn programs_read_the_rule_that_ended_a_run() {
 }
 
 #[test]
-fn a_step_shows_what_only_our_engine_writes() {
+fn a_step_shows_the_fields_that_only_boards_engine_writes() {
     let dir = runs();
     let board = served(dir.path());
     let page = |path: &str| page(&board, path);

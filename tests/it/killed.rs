@@ -264,7 +264,7 @@ fn killed(with_hooks: bool, after: u64, and_then: Duration) -> (bool, bool) {
 }
 
 #[test]
-fn nothing_is_lost_that_was_written() {
+fn written_data_is_never_lost() {
     let count: u64 = std::env::var("BOARD_KILLS").map_or(times(6, 12) as u64, |count| {
         count.parse().expect("BOARD_KILLS is a number")
     });

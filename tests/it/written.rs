@@ -302,7 +302,7 @@ async fn abandoned(root: &Path) {
 }
 
 #[tokio::test]
-async fn a_run_of_every_ending_is_whole() {
+async fn a_run_with_any_end_is_complete() {
     let scratch = tempfile::tempdir().unwrap();
     let root = std::env::var_os("BOARD_INTEROP_RUNS")
         .map_or_else(|| scratch.path().to_owned(), PathBuf::from);

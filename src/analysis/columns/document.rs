@@ -62,7 +62,7 @@ fn schema_of(column: &Column) -> Schema {
         Some(key) if key != column.name => {
             format!("{}. In queries: `{}`.", column.about, column.name)
         }
-        _ => column.about.to_owned(),
+        _ => format!("{}.", column.about),
     };
     schema.insert("description".to_owned(), about.into());
     schema

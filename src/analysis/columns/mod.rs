@@ -37,7 +37,7 @@ pub(crate) const TASK: &Column = named("task");
 pub(crate) const LOG: &Column = named("log");
 /// The project directory.
 pub(crate) const PROJECT: &Column = named("project");
-/// The tool that wrote the trace.
+/// The program that wrote the trace.
 pub(crate) const WRITER: &Column = named("writer");
 /// The parent run.
 pub(crate) const PARENT: &Column = named("parent");

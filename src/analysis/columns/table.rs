@@ -28,7 +28,7 @@ pub(crate) static COLUMNS: &[Column] = &[
         .cell(20, "title", Width::Name)
         .in_list(),
     row("path", "path", "path", Text(|run| Some(&run.path)))
-        .about("Where its files are")
+        .about("The path of the run's files")
         .long(),
     row(
         "run_id",
@@ -51,14 +51,14 @@ pub(crate) static COLUMNS: &[Column] = &[
         "liveness",
         Word(|run| Some(run.life.liveness.word()).filter(|_| !run.partial)),
     )
-    .about("Whether it may still be running: finished, running, stalled, died, …"),
+    .about("Whether the run may still be running: finished, running, stalled, died, …"),
     row(
         "outcome",
         "outcome",
         "outcome",
         Word(|run| Some(run.verdict.outcome.as_str())),
     )
-    .about("How it ended: completed, truncated, halted, failed, cancelled, running, unknown")
+    .about("How the run ended: completed, truncated, halted, failed, cancelled, running, unknown")
     .alias("class")
     .also(|run, out| {
         mark_words(run, out);
@@ -118,7 +118,7 @@ pub(crate) static COLUMNS: &[Column] = &[
         "verdict",
         Text(|run| Some(&run.verdict.sentence)),
     )
-    .about("Why it stopped, in a sentence")
+    .about("Why the run stopped, in a sentence")
     .cell(30, "outcome", Width::Outcome)
     .in_list()
     .long(),
@@ -136,7 +136,7 @@ pub(crate) static COLUMNS: &[Column] = &[
         "contradictions",
         Count(|run| whole(run.verdict.contradictions.len())),
     )
-    .about("The number of contradictions between its records"),
+    .about("The number of contradictions between the run's records"),
     row(
         "certainty",
         "certainty",
@@ -170,7 +170,7 @@ pub(crate) static COLUMNS: &[Column] = &[
         "runs in directory",
         Count(|run| whole(run.segments_known()?)),
     )
-    .about("The number of runs recorded in its directory, one after another"),
+    .about("The number of runs recorded in the run's directory, one after another"),
     row(
         "errors",
         "errors",
@@ -322,7 +322,7 @@ pub(crate) static COLUMNS: &[Column] = &[
         "duration",
         Millis(|run| run.duration_ms),
     )
-    .about("How long it took")
+    .about("How long the run took")
     .sums()
     .alias("dur")
     .lower_bound(|run| run.duration_at_least_ms)
@@ -335,7 +335,7 @@ pub(crate) static COLUMNS: &[Column] = &[
         "minimum duration",
         Millis(|run| run.duration_at_least_ms),
     )
-    .about("The shortest time it may have taken, if the exact time is unknown"),
+    .about("The shortest time that the run may have taken, if the exact time is unknown"),
     row(
         "score",
         "last_score",
@@ -350,7 +350,7 @@ pub(crate) static COLUMNS: &[Column] = &[
     .of_step(OfStep::Numbers(step::scores))
     .phase("CRITIC"),
     row("critic", "critics", "critics", List(|run| &run.critics))
-        .about("The names of its critics")
+        .about("The names of the run's critics")
         .of_step(OfStep::Words(step::critics))
         .phase("CRITIC"),
     row("model", "model", "model", Text(|run| run.model.as_deref()))
@@ -369,7 +369,7 @@ pub(crate) static COLUMNS: &[Column] = &[
     .about("The models, if there are several")
     .of_step(OfStep::Words(step::model)),
     row("title", "title", "title", Text(|run| Some(run.title())))
-        .about("Its title: the recorded one, else the first line of its task, else its file's name"),
+        .about("The title: the recorded one, else the first line of the task, else the file's name"),
     row("task", "task", "task", Text(|run| run.task.as_deref()))
         .about("The task")
         .absent(NOT_RECORDED)
@@ -386,7 +386,7 @@ pub(crate) static COLUMNS: &[Column] = &[
     .optional()
     .long(),
     row("log", "log", "log", Text(Summary::log))
-        .about("The evaluation log that contains it")
+        .about("The evaluation log that contains the run")
         .absent(NOT_RECORDED),
     row(
         "parent",
@@ -394,21 +394,21 @@ pub(crate) static COLUMNS: &[Column] = &[
         "parent",
         Text(|run| run.parent.as_deref()),
     )
-    .about("The run that started it"),
+    .about("The parent run, which started this one"),
     row(
         "continues",
         "continues",
         "continues",
         Text(|run| run.continues.as_deref()),
     )
-    .about("The run that it continues"),
+    .about("The run that this one continues"),
     row(
         "format",
         "format",
         "format",
         Text(|run| not_empty(&run.format)),
     )
-    .about("The format of its trace")
+    .about("The format of the trace")
     .absent(NO_FORMAT),
     row(
         "writer",
@@ -416,7 +416,7 @@ pub(crate) static COLUMNS: &[Column] = &[
         "tool",
         Text(|run| run.tool.as_deref()),
     )
-    .about("The tool that wrote the trace"),
+    .about("The program that wrote the trace"),
     row(
         "project",
         "project",
@@ -434,7 +434,7 @@ pub(crate) static COLUMNS: &[Column] = &[
         "child runs",
         Count(|run| whole(run.children?)),
     )
-    .about("The number of runs that it started")
+    .about("The number of child runs")
     .sums(),
     row(
         "files",
@@ -442,11 +442,11 @@ pub(crate) static COLUMNS: &[Column] = &[
         "files changed",
         Count(|run| whole(run.files_changed?)),
     )
-    .about("The number of files that it changed")
+    .about("The number of files that the run changed")
     .sums(),
-    row("started", "started_at", "started", Time(|run| run.started)).about("When it started"),
+    row("started", "started_at", "started", Time(|run| run.started)).about("When the run started"),
     row("updated", "updated_at", "updated", Time(|run| run.updated))
-        .about("When it was last active: its last recorded time, or else the time of its files")
+        .about("When the run was last active: the last recorded time, or else the time of the files")
         .cell(90, "updated", Width::Age)
         .in_list(),
     row(
@@ -455,7 +455,7 @@ pub(crate) static COLUMNS: &[Column] = &[
         "issues",
         Count(|run| whole(run.issues.0)),
     )
-    .about("The number of issues in its files: problems and notes"),
+    .about("The number of issues in the run's files: problems and notes"),
     row(
         "problems",
         "problems",
@@ -469,7 +469,7 @@ pub(crate) static COLUMNS: &[Column] = &[
         "still indexing",
         Flag(|run| Some(run.partial)),
     )
-    .about("Whether it's still being indexed"),
+    .about("Whether the run is still being indexed"),
     row(
         "duplicate_of",
         "duplicate_of",
@@ -483,28 +483,28 @@ pub(crate) static COLUMNS: &[Column] = &[
         "cost included in",
         Text(|run| run.relation.paid_by.as_ref().map(RunKey::as_str)),
     )
-    .about("The run whose recorded cost includes this run's"),
+    .about("The run whose recorded cost includes this one's"),
     row(
         "also_at",
         "also_at",
         "also stored at",
         List(|run| &run.relation.also_at),
     )
-    .about("Where its duplicates are"),
+    .about("Where the run's duplicates are"),
     row(
         "copies_say",
         "copies_say",
         "differences between duplicates",
         List(|run| &run.relation.copies_say),
     )
-    .about("How its duplicates differ"),
+    .about("How the run's duplicates differ"),
     row(
         "copied_from",
         "copied_from",
         "copied from",
         Text(Summary::copied_from),
     )
-    .about("The run from which its first steps are copied"),
+    .about("The run from which the first records are copied"),
     row(
         "copied",
         "copied_steps",
@@ -514,19 +514,19 @@ pub(crate) static COLUMNS: &[Column] = &[
     .about("The number of steps copied from another run")
     .sums(),
     row("tag", "tags", "tags", List(|run| &run.tags))
-        .about("The tags that it records, or that `board tag` gave it")
+        .about("The tags that the trace records, or that `board tag` added")
         .cell(32, "tags", Width::Text)
         .in_list()
         .optional(),
     row("agent", "", "agents", List(|run| &run.agents))
-        .about("The names of its agents")
+        .about("The names of the run's agents")
         .of_step(OfStep::Words(step::agent)),
     row("tool", "", "tools", List(|run| &run.tools))
-        .about("The names of the tools that it called")
+        .about("The names of the tools that the run called")
         .of_step(OfStep::Words(step::tools))
         .phase("ACT"),
     row("file", "", "edited files", List(|run| &run.files_edited))
-        .about("The paths of files that it edited, as far as the trace records them")
+        .about("The paths of files that the run edited, as far as the trace records them")
         .of_step(OfStep::Words(step::files))
         .phase("ACT"),
     row(
@@ -535,7 +535,7 @@ pub(crate) static COLUMNS: &[Column] = &[
         "failure",
         Text(|run| Some(&*run.failures.first()?.message)),
     )
-    .about("What failed in it, without numbers, paths and quoted texts")
+    .about("What failed in the run, without numbers, paths and quoted texts")
     .long()
     .also(|run, out| {
         for failure in &run.failures {

@@ -117,7 +117,7 @@ impl Metric {
     }
 }
 
-/// A row of the comparison, identified by the ordinals of its steps.
+/// A row of the comparison, identified by its steps, counted from 0.
 #[derive(Debug, Serialize, JsonSchema)]
 struct RowPlace {
     a: Option<usize>,

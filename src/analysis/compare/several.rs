@@ -11,15 +11,15 @@ use super::align::{keys, places};
 use super::{Pair, Relation, relation};
 use crate::model::Index;
 
-/// The most runs whose steps are aligned.
+/// Maximum number of runs whose steps are aligned.
 pub(crate) const MAX_ALIGNED: usize = 6;
-/// The most steps of all these runs together. Each row takes a few hundred bytes while it's aligned.
+/// Maximum number of steps of all these runs together. Each row takes a few hundred bytes while it's aligned.
 const MAX_STEPS: usize = 200_000;
 
 /// A row: the steps of several runs that correspond.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub(crate) struct RowOfSeveral {
-    /// The step of each run by ordinal, in the order of the runs. Null if a run has no such step.
+    /// The step of each run, counted from 0, in the order of the runs. Null if a run has no such step.
     pub steps: Vec<Option<usize>>,
     /// Whether every run has the step, and everything that is compared is the same.
     pub same: bool,

@@ -37,8 +37,9 @@ pub fn marks(index: &Index) -> Arc<[Mark]> {
 }
 
 /// Hashes that runs with the same records may share: of the first step, of the session id and start
-/// time, of the session id, of the parent's session id, and of other ids that files of one session
-/// share. The third and the fourth relate a child to its parent.
+/// time, of the session id, of the parent's session id, of the session that records are copied from,
+/// and of other ids that files of one session share. The third and the fourth relate a child to its
+/// parent, and the fifth a fork to its original.
 pub type Keys = Vec<u64>;
 
 /// Returns the keys of a run.
@@ -49,11 +50,23 @@ pub fn keys(run: &Summary) -> Keys {
         run.parent.as_deref().map(session),
     );
     let shared = run.shared_ids.iter().map(|id| session(id));
-    [run.fingerprint.first, run.fingerprint.run, own, parent]
-        .into_iter()
-        .flatten()
-        .chain(shared)
-        .collect()
+    let original = original(run).map(session);
+    [
+        run.fingerprint.first,
+        run.fingerprint.run,
+        own,
+        parent,
+        original,
+    ]
+    .into_iter()
+    .flatten()
+    .chain(shared)
+    .collect()
+}
+
+/// Returns the session that the run's first records are copied from, if they aren't steps of it.
+fn original(run: &Summary) -> Option<&str> {
+    run.copied_records.as_ref()?.from.as_deref()
 }
 
 /// Groups the runs that may hold the same records. Returns the positions of the runs in each group.
@@ -186,6 +199,9 @@ pub fn relate(runs: &[Arc<Summary>], marks: &mut dyn FnMut(usize) -> Arc<[Mark]>
         }
     }
     for (at, relation) in relations.iter_mut().enumerate() {
+        if group.counted(at) == at && relation.copied.is_none() {
+            relation.records_from = group.original(at).and_then(key);
+        }
         relation.keep_first();
         relation.copies_say = relation
             .differences
@@ -236,6 +252,17 @@ impl<'a> Group<'a, '_> {
         };
         let mut found = ids_of(run).filter_map(|id| self.sessions_of.get(id));
         found.next().map(Vec::as_slice).unwrap_or_default()
+    }
+
+    /// Returns the session file that the run's first records are copied from.
+    fn original(&self, at: usize) -> Option<usize> {
+        let run = self.runs.get(at)?;
+        let files = self.sessions_of.get(original(run)?)?;
+        let mut files: Vec<usize> = files.iter().map(|file| self.counted(*file)).collect();
+        files.retain(|file| *file != at);
+        let key = |file: &usize| self.runs.get(*file).map(|run| run.key.as_str());
+        let nearest = nearest(run.key.as_str(), files.iter().filter_map(key))?;
+        files.get(nearest).copied()
     }
 
     /// Returns whether the run is captured output of a program whose session is in the group.
@@ -477,9 +504,10 @@ impl<'a> Group<'a, '_> {
                 .copied();
             let Some(session) = session else { continue };
             // Some programs print a reply that their session lacks. A session that lacks more is an
-            // older copy or truncated.
+            // older copy or truncated. Others print several steps for one reply.
             let printed = self
                 .run(at)
+                .filter(|run| run.steps_are_replies)
                 .map_or(0, |run| run.steps.saturating_sub(run.steps_nested));
             let is_more = self
                 .run(session)

@@ -86,6 +86,9 @@ pub struct Relation {
     pub duplicate_of: Option<RunKey>,
     /// The run whose steps this one begins with, and the number of those steps.
     pub copied: Option<(RunKey, usize)>,
+    /// The run that records at the start of this one are copied from, if they aren't steps of this
+    /// run.
+    pub records_from: Option<RunKey>,
     /// The keys of the first [`MAX_NAMED`] copies.
     pub also_at: Vec<String>,
     /// The number of copies.
@@ -111,6 +114,7 @@ pub struct Relation {
 static ALONE: Relation = Relation {
     duplicate_of: None,
     copied: None,
+    records_from: None,
     also_at: Vec::new(),
     copies: 0,
     differences: Vec::new(),
@@ -179,6 +183,10 @@ impl Relation {
         let copied = self.copied.as_ref().map(|(from, steps)| {
             format!("starts with {} copied from {from}", counted(*steps, "step"))
         });
+        let records = self
+            .records_from
+            .as_ref()
+            .map(|from| format!("starts with records copied from {from}"));
         let also = match (&*self.also_at, self.copies) {
             ([], _) => None,
             ([one], _) => Some(format!("also in {one}")),
@@ -200,7 +208,7 @@ impl Relation {
             .as_ref()
             .map(|key| format!("the cost is included in the recorded cost of {key}"));
         let differences = self.copies_say.iter().take(MAX_SHOWN).cloned();
-        [duplicate, copied, also, separate_children, paid_by]
+        [duplicate, copied, records, also, separate_children, paid_by]
             .into_iter()
             .flatten()
             .chain(differences.collect::<Vec<_>>())

@@ -41,7 +41,8 @@ impl FromStr for By {
 }
 
 words! {
-    /// What an experiment shows about the success.
+    /// What an experiment shows about success.
+    #[schemars(rename = "ExperimentFinding")]
     pub(crate) enum Finding {
         /// B succeeds more often, clearly.
         Better = "better",
@@ -106,6 +107,7 @@ pub(crate) struct Side {
 
 /// A run of a task.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[schemars(rename = "ExperimentTaskRun")]
 pub(crate) struct TaskRun {
     /// The key of the run.
     pub run: String,
@@ -132,7 +134,7 @@ pub(crate) struct TaskRow {
     pub b: Vec<TaskRun>,
     /// The number of further runs, which are left out.
     pub runs_left_out: usize,
-    /// How many runs of A succeeded, of how many whose success is known.
+    /// The number of runs of A that succeeded, and the number whose success is known.
     pub a_solved: (usize, usize),
     /// The same for B.
     pub b_solved: (usize, usize),
@@ -181,7 +183,7 @@ pub(crate) struct Certainty {
 pub(crate) struct Experiment {
     /// The answer in a sentence.
     pub verdict: String,
-    /// The answer about the success, as a word.
+    /// The answer about success, as a word.
     pub finding: Finding,
     /// Further sentences: the test, and what wasn't compared.
     pub details: Vec<String>,
@@ -212,7 +214,7 @@ pub(crate) struct Experiment {
     /// The number of more tasks that B would solve at least and at most, if all runs without a known
     /// success had failed or succeeded. Null if the success of all runs is known.
     pub unknown_range: Option<(f64, f64)>,
-    /// The measures, the success first.
+    /// The measures, success first.
     pub measures: Vec<Measure>,
     /// What the runs of the two sets were made with.
     pub settings: Vec<Setting>,
@@ -309,7 +311,7 @@ impl TaskRow {
 }
 
 impl Experiment {
-    /// Decides what the experiment shows about the success.
+    /// Decides what the experiment shows about success.
     pub(super) fn found(&self) -> Finding {
         let is_unknown = |side: &Side| side.known * 2 < side.runs;
         if self.a.runs == 0 || self.b.runs == 0 {
@@ -337,7 +339,7 @@ impl Experiment {
         }
     }
 
-    /// Returns the measure of the success.
+    /// Returns the measure of success.
     pub(crate) fn success(&self) -> Option<&Measure> {
         self.measures.first()
     }

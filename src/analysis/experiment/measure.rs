@@ -13,9 +13,9 @@ use crate::analysis::format;
 use crate::analysis::summary::{Cost, Summary};
 use crate::model::words::words;
 
-/// The most scores that are compared.
+/// Maximum number of scores that are compared.
 const MAX_SCORES: usize = 20;
-/// The most runs of each side whose values are drawn.
+/// Maximum number of runs of each side whose values are drawn.
 const MAX_POINTS: usize = 400;
 
 words! {
@@ -81,6 +81,7 @@ pub(crate) struct Spread {
 
 /// A measure of both sets, compared.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[schemars(rename = "ExperimentMeasure")]
 pub(crate) struct Measure {
     /// The name in conditions: `success`, `tests`, `cost`.
     pub name: String,
@@ -104,7 +105,7 @@ pub(crate) struct Measure {
     pub high: Option<f64>,
     /// The probability of a difference at least as large if the sides were alike.
     pub p: Option<f64>,
-    /// The same, corrected for the number of measures other than the success.
+    /// The same, corrected for the number of measures other than success.
     pub p_corrected: Option<f64>,
     /// Whether the corrected probability is below 0.05.
     pub is_clear: bool,
@@ -453,7 +454,7 @@ impl Measure {
         }
     }
 
-    /// Returns the side that a clear difference favours.
+    /// Returns the side that a clear difference favors.
     fn favoured(&self) -> Option<Set> {
         let difference = self.difference.filter(|_| self.is_clear)?;
         Some(match (difference > 0.0) == self.is_more_better() {

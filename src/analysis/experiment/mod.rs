@@ -35,15 +35,15 @@ use sets::{Judged, Task, Two, rate_of};
 use setting::settings;
 use statistics::{MAX_TASKS, fisher, newcombe};
 
-/// The most tasks that an answer lists.
+/// Maximum number of tasks that an answer lists.
 const MAX_LISTED: usize = 500;
-/// The most runs that a task lists for each side.
+/// Maximum number of runs that a task lists for each side.
 const MAX_RUNS: usize = 20;
-/// The most stop reasons that an answer lists.
+/// Maximum number of stop reasons that an answer lists.
 const MAX_REASONS: usize = 20;
-/// The most bytes of a task's text that count for its name.
+/// Maximum number of bytes of a task's text that count for its name.
 const MAX_NAME_BYTES: usize = 1_000;
-/// The most characters of a task's name.
+/// Maximum number of characters of a task's name.
 const MAX_NAME: usize = 60;
 /// From this length on, a beginning or an end that all tasks share is left out of their names.
 const MIN_SHARED: usize = 12;

@@ -9,7 +9,7 @@ use super::sets::{Judged, Set, Two};
 use crate::analysis::format::counted;
 use crate::analysis::summary::Summary;
 
-/// The most values of a setting that are listed for each side.
+/// Maximum number of values of a setting that are listed for each side.
 const MAX_VALUES: usize = 8;
 /// Shares of a value that are this close don't differ.
 const SAME_SHARE: f64 = 0.1;
@@ -18,6 +18,7 @@ const DAY: i64 = 86_400_000_000;
 
 /// A setting of the runs of both sets.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[schemars(rename = "ExperimentSetting")]
 pub(crate) struct Setting {
     /// The setting.
     pub name: &'static str,

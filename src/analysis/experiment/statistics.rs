@@ -19,7 +19,7 @@ const FLIPS: usize = 10_000;
 const MIN_FLIPS: usize = 1_000;
 /// Flips times tasks, at most, unless there are so many tasks that [`MIN_FLIPS`] are more.
 const MAX_WORK: usize = 20_000_000;
-/// The most tasks that a test uses.
+/// Maximum number of tasks that a test uses.
 pub(crate) const MAX_TASKS: usize = 20_000;
 /// Halvings of the range in which an end of an interval lies.
 const HALVINGS: usize = 40;

@@ -13,7 +13,7 @@ use crate::analysis::run_result::RunResult;
 use crate::analysis::run_status::RunStatus;
 use crate::analysis::summary::Summary;
 
-/// The most other rules that are offered.
+/// Maximum number of other rules that are offered.
 const MAX_OTHERS: usize = 6;
 
 /// What counts as a success.

@@ -116,15 +116,15 @@ impl Record {
 
     /// Counts what sub-agents used as used after the decision of the step that called them.
     fn count_nested(&mut self) {
-        (self.whole.untold_tokens, self.whole.untold_cost) = (0, 0);
+        (self.whole.unknown_tokens, self.whole.unknown_cost) = (0, 0);
         for (place, _) in &self.nested {
             if let Some(facts) = self.facts.get_mut(*place) {
                 (facts.late_usage, facts.late_cost_usd) = (Usage::default(), None);
             }
         }
         for (place, nested) in &self.nested {
-            self.whole.untold_tokens += u64::from(nested.usage.is_none());
-            self.whole.untold_cost += u64::from(nested.cost().is_none());
+            self.whole.unknown_tokens += u64::from(nested.usage.is_none());
+            self.whole.unknown_cost += u64::from(nested.cost().is_none());
             if let Some((facts, usage)) = self.facts.get_mut(*place).zip(nested.usage) {
                 facts.late(usage, nested.cost_usd);
                 facts.cost_estimated |= nested.cost_estimated;
@@ -620,7 +620,7 @@ impl<'a> FactsBuilder<'a> {
         let usage = self.usage(ordinal, scripted);
         let error = self.error(group, head);
         // The engine's own errors are recorded only in events.
-        let is_error_untold =
+        let is_error_unknown =
             error.is_none() && !self.index.format().is_one_file() && group.is_none();
         StepFacts {
             t_start_ms: group.and_then(|group| self.ms(group.first)),
@@ -642,7 +642,7 @@ impl<'a> FactsBuilder<'a> {
             candidate,
             final_answer: candidate.then(|| answer(head)),
             cost_usd: head.cost_usd,
-            is_error_untold: is_error_untold || (is_unread && error.is_none()),
+            is_error_unknown: is_error_unknown || (is_unread && error.is_none()),
             is_unread,
             error,
             signature: is_told.then_some(self.changes),
@@ -676,7 +676,8 @@ impl<'a> FactsBuilder<'a> {
                 recovered: true,
             });
         }
-        let of_call = head.error.as_deref().filter(|_| head.actions == 1);
+        let of_call = head.error.as_deref();
+        let of_call = of_call.filter(|_| head.actions == 1 && !head.is_of_reply());
         let message = of_call.map(str::to_owned);
         let of_call = message.map(|message| StepError {
             phase: Phase::Act,

@@ -31,15 +31,15 @@ use crate::model::failure::{AfterFailure, FailureSource};
 pub(crate) use crate::model::failure::message::Part;
 pub(crate) use crate::model::failure::message::parts;
 
-/// The most bars of a trend. With more days, each bar covers several.
+/// Maximum number of bars of a trend. With more days, each bar covers several.
 const MAX_BARS: i32 = 30;
-/// The days of a trend, at most. Older runs have no bar.
+/// Maximum number of days of a trend. Older runs have no bar.
 const MAX_DAYS: i32 = 90;
 /// The newest runs of a failure that are listed.
 const MAX_RUNS: usize = 10;
 /// The projects, models and agents of a failure that are listed.
 const MAX_SHARES: usize = 6;
-/// The places that are counted, at most.
+/// Maximum number of places that are counted.
 const MAX_PLACES: usize = 8;
 /// The days in which a failure counts as new, and without which it counts as quiet.
 pub(crate) const RECENT_DAYS: i64 = 7;
@@ -316,7 +316,8 @@ pub(crate) struct Failure {
     pub last_seen: Option<String>,
     /// Whether it was first seen in the last 7 days, although there are older runs.
     pub is_new: bool,
-    /// Whether it had at least twice as many runs in the last 7 days as in the 7 days before.
+    /// Whether it had at least 4 runs in the last 7 days, and at least twice as many as in the 7 days
+    /// before. Never true for a new failure.
     pub is_rising: bool,
     /// Whether it was last seen more than 7 days ago.
     pub is_quiet: bool,

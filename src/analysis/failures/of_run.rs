@@ -44,7 +44,7 @@ pub struct RunFailure {
     pub next: Afterwards,
 }
 
-/// The messages that the row of a run keeps, at most. The one that ended the run may be another.
+/// Maximum number of messages that the row of a run keeps. The one that ended the run may be another.
 pub(super) const MAX_ROWS: usize = 16;
 
 /// The digits of an id in addresses and queries.

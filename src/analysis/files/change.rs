@@ -3,7 +3,9 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::analysis::patch::{Edit, Sign, in_scripts, recorded, recorded_diff, requested_edits};
+use crate::analysis::patch::{
+    Edit, Sign, deleted, in_scripts, recorded, recorded_diff, requested_edits,
+};
 use crate::model::json::{Json, walk};
 use crate::model::step::{Call, Change, Step};
 
@@ -125,14 +127,17 @@ pub(crate) struct File {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[schemars(rename = "Edit")]
 pub(crate) struct Edited {
-    /// The ordinal of the step.
+    /// The step, counted from 0.
     pub step: usize,
     pub(crate) step_id: Option<i64>,
-    /// The index of the tool call in the step. `null` if the edit doesn't belong to a call.
+    /// The tool call in the step, counted from 0. `null` if the edit doesn't belong to a call.
     pub call: Option<usize>,
     /// The position of the edit in the call, or of the change in the step.
     #[serde(skip)]
     pub at: usize,
+    /// The change of the step that records the lines, if the call holds only a part of them.
+    #[serde(skip)]
+    pub recorded: Option<usize>,
     // `changed`, `inserted`, `added`, `written`, `deleted`, `moved`.
     pub(crate) kind: &'static str,
     /// The new path of a moved file.
@@ -142,7 +147,7 @@ pub(crate) struct Edited {
     pub(crate) removed: Option<usize>,
     /// Whether the edit succeeded. `null` if that isn't recorded.
     pub ok: Option<bool>,
-    /// Whether the run went back to a point before the edit.
+    /// Whether the edit was abandoned: the run went back to a point before it.
     #[serde(rename = "left")]
     pub is_abandoned: bool,
 }
@@ -193,6 +198,14 @@ pub(super) fn with_recorded<T>(
         return read(recorded_diff(path, &diff).as_ref());
     }
     let [before, after] = [change.before(), change.after()].map(|side| side.and_then(walk::string));
+    if change.after() == Some("null") {
+        return read(
+            before
+                .as_deref()
+                .and_then(|text| deleted(path, text))
+                .as_ref(),
+        );
+    }
     read(recorded(path, before.as_deref(), after.as_deref()).as_ref())
 }
 
@@ -209,6 +222,13 @@ pub(crate) fn with_edit<T>(
 ) -> Option<T> {
     let mut read = Some(read);
     let mut found = None;
+    if let Some(at) = edit.recorded {
+        let change = step.changes.and_then(|changes| changes.iter().nth(at))?;
+        let path = change.key.strip_prefix(FILE)?;
+        return with_recorded(path, &change, |edit| {
+            edit.zip(read).map(|(edit, read)| read(edit))
+        });
+    }
     with_edits(&[edit], step, |_, edit| {
         found = edit.zip(read.take()).map(|(edit, read)| read(edit));
     });

@@ -6,9 +6,9 @@ use serde::Serialize;
 use super::{File, Files, Net, Work};
 use crate::model::{Index, Lines};
 
-/// Lines of net changes in one response, at most.
+/// Maximum number of lines of net changes in one response.
 const MAX_LINES: usize = 10_000;
-/// Their bytes, at most.
+/// Maximum number of their bytes.
 const MAX_BYTES: usize = 2 * 1024 * 1024;
 
 /// A file, with its edits in order and its net change.

@@ -305,6 +305,7 @@ fn of_step(
     pairs: &mut usize,
 ) -> (Vec<(String, Edited)>, usize) {
     let (mut found, mut hidden) = (Vec::new(), 0);
+    let mut partial = Vec::new();
     let edited = |call: Option<usize>, at, edit: Option<&Edit<'_>>, ok| {
         let (kind, to) = edit.map_or(("changed", None), |edit| words(edit.kind));
         Edited {
@@ -312,6 +313,7 @@ fn of_step(
             step_id: head.step_id,
             call,
             at,
+            recorded: None,
             kind,
             to: to.map(str::to_owned),
             added: edit.map(|edit| edit.added),
@@ -339,13 +341,20 @@ fn of_step(
                 .too_large
                 .map(|path| (path.to_owned(), edited(Some(call), 0, None, ok))),
         );
-        let edits = requested.edits.iter().enumerate();
-        found.extend(edits.map(|(at, edit)| {
-            (
+        for (at, edit) in requested.edits.iter().enumerate() {
+            if edit.is_partial() {
+                partial.push(found.len());
+            }
+            found.push((
                 edit.path.clone().into_owned(),
                 edited(Some(call), at, Some(edit), ok),
-            )
-        }));
+            ));
+        }
+    }
+    if of_tool {
+        for at in partial {
+            count_recorded(&mut found, at, step);
+        }
     }
     if found.is_empty() && of_tool {
         for (at, change) in step
@@ -386,6 +395,51 @@ fn of_step(
         }
     }
     (found, hidden)
+}
+
+/// Counts the lines of an edit as the records hold them, if they hold one change of its file and no
+/// other edit may have made that.
+fn count_recorded(found: &mut [(String, Edited)], at: usize, step: &Step<'_>) {
+    let may_be_done = |(_, edit): &&(String, Edited)| edit.ok != Some(false);
+    let Some((path, _)) = found.get(at).filter(may_be_done) else {
+        return;
+    };
+    if found
+        .iter()
+        .filter(may_be_done)
+        .filter(|other| other.0 == *path)
+        .count()
+        != 1
+    {
+        return;
+    }
+    let changes = step.changes.into_iter().flat_map(|all| all.iter());
+    let mut of_file = changes.enumerate().filter(|(_, change)| {
+        let short = change.key.strip_prefix(FILE);
+        short.is_some_and(|short| is_path_of(path, short))
+    });
+    let (Some((n, change)), None) = (of_file.next(), of_file.next()) else {
+        return;
+    };
+    let has_before = change.before().is_some_and(|text| text != "null");
+    if !has_before && change.diff().is_none() {
+        return;
+    }
+    let lines = with_recorded("", &change, |edit| {
+        edit.map(|edit| (edit.added, edit.removed))
+    });
+    if let Some((added, removed)) = lines
+        && let Some((_, edit)) = found.get_mut(at)
+    {
+        (edit.added, edit.removed) = (Some(added), Some(removed));
+        edit.recorded = Some(n);
+    }
+}
+
+/// Returns whether `short` is the same path, or that path below the project.
+fn is_path_of(path: &str, short: &str) -> bool {
+    let above = path.strip_suffix(short);
+    above.is_some_and(|above| above.is_empty() || above.ends_with(['/', '\\']))
 }
 
 fn words<'a>(kind: EditKind<'a>) -> (&'static str, Option<&'a str>) {

@@ -25,7 +25,7 @@ const MAX_TEXTS: usize = 32 * 1024 * 1024;
 /// The records that one request reads for them; bytes. A step that edits several files is read for
 /// each of them.
 const MAX_RECORDS: usize = 256 * 1024 * 1024;
-/// The edits that one request replays, at most.
+/// Maximum number of edits that one request replays.
 const MAX_EVENTS: usize = 4_000;
 /// The bytes that one request may rewrite or search, and the pairs of lines that it may compare.
 const MAX_WORK: usize = 100_000_000;

@@ -6,9 +6,9 @@ use crate::model::json::Json;
 use crate::model::names::cut_at;
 use crate::model::step::Step;
 
-/// The reads of a run that are kept, at most.
+/// Maximum number of reads of a run that are kept.
 const MAX_READS: usize = 10_000;
-/// The commands of a run that are kept, at most.
+/// Maximum number of commands of a run that are kept.
 const MAX_REPORTED: usize = 50;
 /// Longer paths aren't kept; bytes.
 const MAX_PATH: usize = 1_000;

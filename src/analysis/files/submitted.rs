@@ -10,7 +10,7 @@ use crate::format::uncut;
 use crate::model::json::Json;
 use crate::model::{Index, Lines, Span, TraceFile};
 
-/// The files of a submitted patch that are shown, at most.
+/// Maximum number of files of a submitted patch that are shown.
 const MAX_FILES: usize = 500;
 /// The last steps and events that are searched for the whole answer.
 const RECORDS: usize = 4;

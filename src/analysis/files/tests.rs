@@ -121,7 +121,7 @@ fn a_long_run_is_read_in_pieces_that_form_one_list() {
     assert_eq!(
         seen(&list.read(&run.run.index, &run, 2)),
         (2, 2),
-        "a step without calls doesn't count towards the limit"
+        "a step without calls doesn't count toward the limit"
     );
     assert_eq!(run.read.replace(0), 2);
     assert_eq!(seen(&list.read(&run.run.index, &run, 2)), (4, 0));
@@ -152,4 +152,51 @@ fn only_patches_without_text_are_hidden() {
     let run = Run::open(dir.path());
     let files = Followed::default().files(&run.index, &run);
     assert_eq!((files.edits, &*files.hidden), (1, &[1, 1, 2][..]));
+}
+
+/// Counts the lines of the edits of one step with these calls and changes, as a tool's session holds
+/// them.
+fn counted(calls: &str, changes: &str) -> Vec<(&'static str, Option<usize>, Option<usize>)> {
+    let dir = tempfile::tempdir().unwrap();
+    let results = vec![r#"{"status":"success"}"#; calls.matches("\"name\"").count()].join(",");
+    let line = format!(
+        r#"{{"step_id":0,"decision":{{"mode":"act"}},"actions":[{calls}],"action_results":[{results}],"state_diff":{{{changes}}}}}"#
+    );
+    std::fs::write(dir.path().join("steps.jsonl"), line + "\n").unwrap();
+    let manifest = r#"{"run_id":"r","status":"running"}"#;
+    std::fs::write(dir.path().join("manifest.json"), manifest).unwrap();
+    let run = Run::open(dir.path());
+    let head = run.index.steps().get(0).unwrap();
+    let record = Lines::record(&run, TraceFile::Steps, head.span).unwrap();
+    let step = crate::format::step(&record).unwrap();
+    let (found, _) = of_step(0, head, &step, true, &mut MAX_PAIRS.clone());
+    for (_, edit) in &found {
+        let shown = with_edit(edit, &step, |shown| (shown.added, shown.removed));
+        assert_eq!(
+            shown,
+            edit.added.zip(edit.removed),
+            "the lines that are shown"
+        );
+    }
+    let counts = |(_, edit): (String, Edited)| (edit.kind, edit.added, edit.removed);
+    found.into_iter().map(counts).collect()
+}
+
+#[test]
+fn recorded_changes_count_where_a_call_holds_a_part() {
+    let write = r#"{"name":"Write","args":{"file_path":"/p/a.py","content":"x\n"}}"#;
+    let before = r#""files.a.py":{"before":"1\n2\nx\n","after":"x\n"}"#;
+    assert_eq!(counted(write, before), [("written", Some(0), Some(2))]);
+    let unknown = r#""files.a.py":{"after":"x\n"}"#;
+    assert_eq!(counted(write, unknown), [("written", Some(1), Some(0))]);
+    let other = r#""files.ba.py":{"before":"1\n2\nx\n","after":"x\n"}"#;
+    assert_eq!(counted(write, other), [("written", Some(1), Some(0))]);
+    let twice = [write, write].join(",");
+    assert_eq!(counted(&twice, before), [("written", Some(1), Some(0)); 2]);
+    let all = r#"{"name":"Edit","args":{"file_path":"/p/a.py","old_string":"x","new_string":"y","replace_all":true}}"#;
+    let three = r#""files.a.py":{"before":"x\nx\nx\n","after":"y\ny\ny\n"}"#;
+    assert_eq!(counted(all, three), [("changed", Some(3), Some(3))]);
+    let deletion = r#"{"name":"apply_patch","args":{"input":"*** Begin Patch\n*** Delete File: a.py\n*** End Patch"}}"#;
+    let deleted = r#""files.a.py":{"before":"1\n2\n","after":null}"#;
+    assert_eq!(counted(deletion, deleted), [("deleted", Some(0), Some(2))]);
 }

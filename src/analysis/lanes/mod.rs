@@ -10,7 +10,7 @@ use super::timing::{began, stretches, took};
 use super::turns::prompts;
 use crate::model::event::EventKind;
 use crate::model::index::Group;
-use crate::model::{Index, NO_REPLY, StepHead, Symbol};
+use crate::model::{Index, StepHead, Symbol};
 
 /// Who was busy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -420,15 +420,12 @@ impl Lanes {
             .iter()
             .any(|block| block.lane == Lane::Model && block.is_timed);
         let is_failed = has_failed(step);
-        let no_reply = step
-            .error
-            .as_deref()
-            .is_some_and(|error| error.starts_with(NO_REPLY));
+        let is_of_reply = step.is_of_reply();
         let has_tools = own.iter().any(|block| block.lane == Lane::Tools);
         for block in own.iter_mut() {
             block.is_failed = match block.lane {
-                Lane::Tools => is_failed && !no_reply,
-                _ => no_reply || is_failed && !has_tools,
+                Lane::Tools => is_failed && !is_of_reply,
+                _ => is_of_reply || is_failed && !has_tools,
             };
         }
         let kept = |block: &Block| block.lane != Lane::Model || block.is_timed;

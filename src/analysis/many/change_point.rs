@@ -10,11 +10,11 @@ use crate::analysis::random::Random;
 const MIN_SIDE: usize = 4;
 /// Shuffles, unless there are many tasks.
 const SHUFFLES: usize = 10_000;
-/// Shuffles, at most.
+/// Maximum number of shuffles.
 const MAX_SHUFFLES: usize = 200_000;
 /// The newest runs of a task that are looked at.
 const MAX_RUNS: usize = 1_000;
-/// Runs that are shuffled for one answer, at most. It bounds the time.
+/// Maximum number of runs that are shuffled for one answer. It bounds the time.
 const MAX_WORK: usize = 50_000_000;
 /// Below this chance, after the correction for the number of tasks, a split is no accident.
 const MAX_P: f64 = 0.01;

@@ -61,7 +61,7 @@ pub(crate) struct Asked<'a> {
     pub now: i64,
     /// The zone of the reader.
     pub zone: &'a TimeZone,
-    /// The rows of a list, at most.
+    /// Maximum number of rows of a list.
     pub limit: usize,
     /// Whether only the totals, the runs by day and the newest runs are needed, which an open page
     /// updates.
@@ -118,7 +118,7 @@ pub(crate) struct Overview {
     pub tool_ms: Option<f64>,
     /// The tool calls of all runs that record them.
     pub tool_calls: Option<u64>,
-    /// The failed ones among the tool calls of runs that record which failed.
+    /// The number of failed tool calls, in runs that record which calls failed.
     pub tool_errors: Option<u64>,
     /// The tool calls of runs that record which failed.
     pub tool_calls_with_errors: Option<u64>,

@@ -5,6 +5,7 @@ use serde::Serialize;
 
 /// The first rows of a list.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[schemars(rename = "Ranked{T}")]
 pub(crate) struct Ranked<T> {
     /// The rows.
     pub rows: Vec<T>,

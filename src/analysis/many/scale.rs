@@ -5,7 +5,7 @@ use jiff::civil::Date;
 
 use crate::analysis::calendar::monday;
 
-/// Bars of a chart, at most. A longer period has wider ones.
+/// Maximum number of bars of a chart. A longer period has wider ones.
 const MAX_BARS: usize = 92;
 
 /// The length of a bar.

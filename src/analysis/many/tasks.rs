@@ -16,7 +16,7 @@ use crate::model::names::first_chars;
 const MAX_LISTED: usize = 40;
 /// Longer tasks have no query; bytes.
 const MAX_QUERIED: usize = 1_000;
-/// The characters of a name, at most.
+/// Maximum number of characters of a name.
 const MAX_NAME: usize = 200;
 /// The `k` of pass@k.
 pub(crate) const K: usize = 3;

@@ -228,6 +228,12 @@ pub(crate) fn recorded<'a>(
     Some(edit.with(Request::Recorded(before, after)))
 }
 
+/// Returns the deletion of a file with this text. `None` if the text is too large.
+pub(crate) fn deleted<'a>(path: &'a str, text: &'a str) -> Option<Edit<'a>> {
+    let is_small = text.len() <= MAX_BYTES;
+    is_small.then(|| Edit::new(path, EditKind::Deleted, all(Sign::Del, text)))
+}
+
 /// Returns the same as [`recorded`], from a unified diff of the file.
 pub(crate) fn recorded_diff<'a>(path: &'a str, diff: &'a str) -> Option<Edit<'a>> {
     if diff.len() > MAX_BYTES {
@@ -554,6 +560,17 @@ fn renumbered<'a>(path: &'a str, args: &'a Json<'a>) -> Option<(Edit<'a>, Vec<&'
 pub(crate) type Hunk<'a> = (Option<&'a str>, Vec<(Sign, &'a str)>);
 
 impl<'a> Edit<'a> {
+    /// Returns whether the call may hold only a part of the lines that change: not those of a deleted
+    /// or overwritten file, and one of many replaced occurrences.
+    pub(crate) fn is_partial(&self) -> bool {
+        let is_deletion = self.kind == EditKind::Deleted && self.removed == 0;
+        is_deletion
+            || matches!(
+                self.request,
+                Request::Write(_) | Request::Replace { all: true, .. }
+            )
+    }
+
     fn new(path: &'a str, kind: EditKind<'a>, lines: Vec<(Sign, &'a str)>) -> Self {
         Self::of(path, kind, vec![(None, lines)])
     }

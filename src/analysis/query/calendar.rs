@@ -41,10 +41,10 @@ impl CalendarField {
     pub fn about(self) -> &'static str {
         match self {
             CalendarField::Weekday => {
-                "The day of the week on which it started, in your time zone: mon..fri, sat"
+                "The day of the week on which the run started, in your time zone: mon..fri, sat"
             }
             CalendarField::Hour => {
-                "The hour at which it started, in your time zone: 0 to 23, 9..17, 22..4"
+                "The hour at which the run started, in your time zone: 0 to 23, 9..17, 22..4"
             }
         }
     }

@@ -7,7 +7,7 @@ use crate::model::Index;
 /// Returns the position of each step of `b`, in steps of `a`.
 ///
 /// A step that is aligned with one of `a` has its position. Steps found only in `b` share the space
-/// between their neighbours. After the end of `a`, each takes a whole step.
+/// between their neighbors. After the end of `a`, each takes a whole step.
 pub fn aligned(a: &Index, b: &Index) -> Vec<f64> {
     let mut places = vec![0.0; b.steps().len()];
     let mut last = -1.0;

@@ -126,7 +126,7 @@ pub fn bands(
     values.into_iter().map(quartiles).collect()
 }
 
-/// Returns the quartiles of `values`, interpolated between neighbours, or `None` without values.
+/// Returns the quartiles of `values`, interpolated between neighbors, or `None` without values.
 pub fn quartiles(mut values: Vec<f64>) -> Option<Band> {
     values.sort_by(f64::total_cmp);
     let last = values.len().checked_sub(1)?;

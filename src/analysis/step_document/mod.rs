@@ -27,7 +27,7 @@ pub(crate) struct StepSummary {
     pub action_count: u32,
     /// The first 64 actions with their results.
     pub calls: Vec<Call>,
-    /// The displayed name of the step: the recorded label, or else the ordinal.
+    /// The displayed name of the step: the recorded id, or else the step counted from 0.
     pub label: String,
     /// The first action as a call on one line, or the answer, or the reason there is neither.
     pub call: Option<String>,
@@ -44,7 +44,7 @@ pub(crate) struct StepSummary {
     pub printed: Option<String>,
     /// Whether the deciding critic requested a retry.
     pub retry: bool,
-    /// Whether the run went back to a point before this step.
+    /// Whether the step was abandoned: the run went back to a point before it.
     pub left: bool,
     /// Whether this is a reply of a sub-agent within a call of another step, rather than the run's
     /// own reply.
@@ -62,7 +62,7 @@ pub(crate) struct StepSummary {
     pub started_at: Option<String>,
     /// Milliseconds between the first and the last event.
     pub duration_ms: Option<f64>,
-    /// The index of the run within the directory, if events show it.
+    /// The run within the directory, counted from 0, if events show it.
     pub segment: Option<usize>,
     /// How well the line could be read: `good`, `repaired`, `provisional`, `foreign` or
     /// `unreadable`.
@@ -205,7 +205,7 @@ pub(crate) struct Step<'a> {
     repaired: bool,
     /// The indices of the repaired events in `events`.
     repaired_events: Vec<usize>,
-    /// The index of the first of `events` among all events of the run.
+    /// The first of `events` among all events of the run, counted from 0.
     first_event: Option<usize>,
 }
 
@@ -213,7 +213,7 @@ pub(crate) struct Step<'a> {
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Event<'a> {
     n: usize,
-    /// The ordinal of the step that the event belongs to.
+    /// The step that the event belongs to, counted from 0.
     step: Option<usize>,
     phase: Option<String>,
     stage: Option<String>,

@@ -28,7 +28,7 @@ use crate::model::failure::FailureTally;
 use crate::model::index::{Distinct, Group, QUARTER, RunTally, SpentKey};
 use crate::model::price::{KindCosts, Prices, RequestSize};
 use crate::model::step::Usage;
-use crate::model::{Can, Certainty, EventKind, Index, Outcome, RunKey, RunScore};
+use crate::model::{Can, Certainty, Copied, Earlier, EventKind, Index, Outcome, RunKey, RunScore};
 
 #[cfg(test)]
 mod tests;
@@ -222,6 +222,8 @@ pub struct RareFacts {
     /// The usage of the copied steps at the start of the run. It's not included in the fields
     /// above.
     pub copied: Option<CopiedPart>,
+    /// The records at the start that are copied from another run and aren't steps of this one.
+    pub copied_records: Option<Copied>,
     /// The hash of the prompt.
     pub prompt_hash: Option<Box<str>>,
     /// The last score of each critic, and the scores of the whole run, as far as they're numbers.
@@ -649,17 +651,20 @@ impl Summary {
         (!is_same).then(|| tags.into_values().map(str::to_owned).collect())
     }
 
-    /// Returns the run that its first steps are copied from, if known.
+    /// Returns the run that its first records are copied from, if known: its key, or its id if it
+    /// isn't on the board.
     pub fn copied_from(&self) -> Option<&str> {
+        let relation = &self.relation;
         let declared = self
             .parent
             .as_deref()
             .filter(|_| self.copied_steps() > 0 && self.branched_after.is_some());
-        self.relation
-            .copied
-            .as_ref()
-            .map(|(from, _)| from.as_str())
+        let records = self.copied_records.as_ref();
+        let key = relation.copied.as_ref().map(|(from, _)| from);
+        key.or(relation.records_from.as_ref())
+            .map(RunKey::as_str)
             .or(declared)
+            .or_else(|| records?.from.as_deref())
     }
 
     /// Returns whether the run counts. It doesn't if another file contains all of it.
@@ -1105,9 +1110,9 @@ fn files_changed(index: &Index) -> Option<u64> {
     (format.is_one_file() && (files > 0 || format.can.state == Can::Yes)).then_some(files)
 }
 
-/// The paths of edited files that a row keeps, at most.
+/// Maximum number of paths of edited files that a row keeps.
 const MAX_FILES: usize = 64;
-/// The bytes of these paths, at most.
+/// Maximum number of bytes of these paths.
 const MAX_FILE_BYTES: usize = 4096;
 
 /// Returns the paths of the first files among the state keys that steps changed, in the patch that
@@ -1165,6 +1170,20 @@ fn usage(index: &Index) -> Usage {
     }
 }
 
+/// Returns a number from the steps, with that before the run's first record if the program doesn't
+/// keep those records.
+fn with_earlier(
+    index: &Index,
+    here: Option<u64>,
+    before: impl Fn(&Earlier) -> Option<u64>,
+) -> Option<u64> {
+    let manifest = index.manifest().get();
+    match manifest.and_then(|manifest| manifest.earlier.as_ref()) {
+        Some(earlier) => before(earlier)?.checked_add(here?),
+        None => here,
+    }
+}
+
 /// Counts the model's replies: the run's own count, or else the steps of another tool's run if each
 /// is a reply. In our own traces, events record the replies. Without such events, it's unknown
 /// whether a model was called.
@@ -1174,8 +1193,9 @@ fn model_calls(index: &Index) -> Option<u64> {
         let manifest = index.manifest().get();
         let unknown =
             manifest.is_some_and(|manifest| manifest.steps_unknown || manifest.replies_unknown);
-        let seen =
+        let here =
             (format.has_reply_steps && !unknown).then_some(index.tally().run.readable as u64);
+        let seen = with_earlier(index, here, |earlier| earlier.replies);
         return manifest.and_then(|manifest| manifest.model_calls).or(seen);
     }
     let outputs: usize = index
@@ -1491,6 +1511,7 @@ pub fn summary(
         files_changed: files_changed(index),
         files_edited: files_edited(index),
         copied: None,
+        copied_records: manifest.and_then(|manifest| manifest.copied.clone()),
         prompt_hash: manifest.and_then(|manifest| manifest.prompt_hash.clone()),
         critic_scores: critic_scores(index, run_scores.clone()),
     };
@@ -1586,10 +1607,18 @@ pub fn summary(
         }
         .into(),
         model_calls: model_calls(index),
-        tool_calls: Some(run.calls).filter(|_| has_calls && !no_steps_recorded),
+        tool_calls: with_earlier(
+            index,
+            Some(run.calls).filter(|_| has_calls && !no_steps_recorded),
+            |earlier| earlier.calls,
+        ),
         // If the result of a call isn't recorded, it's unknown whether the call failed.
-        tool_errors: Some(run.failed_calls)
-            .filter(|_| !run.unknown_calls && has_calls && !no_steps_recorded),
+        tool_errors: with_earlier(
+            index,
+            Some(run.failed_calls)
+                .filter(|_| !run.unknown_calls && has_calls && !no_steps_recorded),
+            |earlier| earlier.failed_calls,
+        ),
         started: manifest
             .and_then(|manifest| manifest.started_at)
             .or_else(|| match index.is_disordered() {

@@ -79,7 +79,7 @@ fn compared(detail: &str) -> Option<(f64, Option<f64>, bool)> {
 }
 
 impl Own {
-    /// Recognises the words of a criterion.
+    /// Recognizes the words of a criterion.
     fn of(words: &str) -> Option<Self> {
         match words.split_once('=') {
             Some(("step_id", rest)) if rest.contains(" reached max_steps=") => Some(Own::Steps),

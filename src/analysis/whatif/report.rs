@@ -21,7 +21,7 @@ use crate::stop::{Amount, BUDGETS, BudgetRow, Counts, EntryRule, StopRules, Stop
 /// The inference used if prices are given.
 const BY_PRICES: &str = "step costs are estimated from tokens and the given prices";
 
-/// The effect that rules would have had on one run. Every `step` is an ordinal.
+/// The effect that rules would have had on one run. Every `step` is counted from 0.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 #[schemars(rename = "WhatIf")]
 pub struct WhatIfReport {

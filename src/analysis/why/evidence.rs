@@ -38,11 +38,11 @@ pub struct Evidence {
     pub kind: Kind,
     /// One sentence, without a full stop.
     pub text: String,
-    /// The ordinal of the step that it comes from; the first one if there are several.
+    /// The step that it comes from, counted from 0; the first one if there are several.
     pub step: Option<usize>,
     /// The last step that it comes from, if there are several.
     pub last_step: Option<usize>,
-    /// The index of the event that it comes from.
+    /// The event that it comes from, counted from 0.
     pub event: Option<usize>,
     /// Whether it describes a repetition of steps.
     #[serde(skip)]

@@ -41,7 +41,7 @@ pub struct Why {
     /// Why the answer isn't recorded, as a clause. Empty if it is, or if the run continues.
     #[serde(skip)]
     pub doubt: &'static str,
-    /// The ordinal of the last step that really ran.
+    /// The last step that really ran, counted from 0.
     pub step: Option<usize>,
     // Most important first.
     pub(crate) evidence: Vec<Evidence>,
@@ -53,7 +53,7 @@ pub struct Why {
     pub pace: Option<String>,
     /// Contradictions between the files, one sentence each.
     pub contradictions: Vec<String>,
-    /// Duplicates of the run with different records.
+    /// Duplicates of the run whose records differ.
     pub copies: Vec<CopyDifferences>,
     // Where something first went wrong, and what.
     pub(crate) first_trouble: Option<Trouble>,

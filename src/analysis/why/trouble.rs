@@ -16,7 +16,7 @@ const MAX_WISHES: usize = 4;
 /// The first sign of trouble.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Trouble {
-    /// The ordinal of the step; null for an error in a step without a line.
+    /// The step, counted from 0; null for an error in a step without a line.
     pub step: Option<usize>,
     /// The first failed event of that step, if the step has no line.
     pub event: Option<usize>,

@@ -24,7 +24,7 @@ use crate::recorded::RecordedRun;
 /// The default recording for `--live`, long enough to watch.
 const LIVE: &str = "long";
 
-/// Write demo runs: recorded agents, one for every way a run can end
+/// Write demo runs: recorded agents that end in many different ways
 #[derive(Debug, clap::Args)]
 #[command(after_help = scenarios())]
 pub(super) struct Args {

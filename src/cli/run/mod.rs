@@ -470,7 +470,7 @@ fn drive(
         });
         match start {
             Ok(task) => Ok(engine.run(task).await),
-            Err(earlier) => engine.go_on(*earlier).await,
+            Err(earlier) => engine.resume(*earlier).await,
         }
     })
 }

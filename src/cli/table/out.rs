@@ -456,7 +456,7 @@ impl<F: Fn(io::Error) -> Failure> Work<'_, F> {
         if is_same(file.as_file_mut(), &path)? {
             return Ok(false);
         }
-        // Announced before the file is renamed, so that it's recognised as the table's own even if
+        // Announced before the file is renamed, so that it's recognized as the table's own even if
         // the program is killed.
         TableNote::record_pending(self.note, name, Look::of_file(file.as_file())?)?;
         file.persist(&path).map_err(|error| error.error)?;

@@ -39,9 +39,9 @@ const MAX_MANIFEST_BYTES: u64 = 64 << 20;
 /// ```no_run
 /// # use std::path::Path;
 /// # use trace_board::engine::{Agent, Earlier, Engine};
-/// # async fn go_on(engine: Engine<impl Agent>) -> trace_board::Result<()> {
+/// # async fn resume(engine: Engine<impl Agent>) -> trace_board::Result<()> {
 /// let earlier = Earlier::open(Path::new("runs/coder-20261123-160000"))?;
-/// let result = engine.go_on(earlier).await?; // built without `record`: the run continues in its directory
+/// let result = engine.resume(earlier).await?; // built without `record`: the run continues in its directory
 /// # Ok(())
 /// # }
 /// ```
@@ -133,7 +133,7 @@ impl Earlier {
                 Kind::Usage,
                 format!("the run continues in {dir}, but the engine records in {other}"),
             );
-            return Err(error.hint("remove `Builder::record`: `go_on` records on its own"));
+            return Err(error.hint("remove `Builder::record`: `resume` records on its own"));
         }
         match &self.agent {
             Some(made_by) if made_by != agent => {

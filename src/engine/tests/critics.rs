@@ -51,7 +51,7 @@ async fn case_16_a_stop_on_a_final_answer_wins() {
 }
 
 #[tokio::test]
-async fn case_16_a_retry_on_a_final_answer_vetoes_it_and_limits_are_still_asked() {
+async fn case_16_a_retry_on_a_final_answer_vetoes_it_and_limits_are_still_checked() {
     let retry = || {
         says(
             "again",
@@ -106,7 +106,7 @@ async fn case_16_of_two_critics_the_first_that_objects_decides() {
 }
 
 #[tokio::test]
-async fn case_17_a_critic_that_changes_the_state_is_no_stagnation() {
+async fn case_17_a_critic_that_changes_the_state_prevents_stagnation() {
     let same = || std::iter::repeat_n(Decision::wait("thinking"), 6);
     let rule = StopSpec::from(Stagnation { steps: 2 });
     let (result, _) = recorded(engine(same()).stop(rule.clone()), "?").await;
@@ -159,7 +159,7 @@ async fn a_patch_that_does_not_fit_fails_the_critic() {
 }
 
 #[tokio::test]
-async fn a_score_that_is_no_number_is_text_and_no_fact() {
+async fn a_non_numeric_score_is_kept_as_text() {
     let play = engine([echo("1")])
         .max_steps(1)
         .critic(says("odd", [Opinion::proceed("?").score(f64::NAN)]));

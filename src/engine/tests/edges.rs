@@ -6,7 +6,7 @@ use super::*;
 use crate::stop::{Keyword, Outcome, StopSpec};
 
 #[tokio::test]
-async fn the_task_reaches_the_model_however_late_it_is_asked() {
+async fn the_task_reaches_the_model_even_in_a_late_request() {
     struct LetsTheModelFinish;
     impl Agent for LetsTheModelFinish {
         type Data = ();
@@ -565,7 +565,7 @@ async fn the_state_of_an_earlier_run_can_be_gone_on_with() {
         .tool(Echo)
         .process(None)
         .max_steps(4);
-    let again = again.resume(first.stats, crate::stop::Pause::NotCounted);
+    let again = again.carry_over(first.stats, crate::stop::Pause::NotCounted);
     let (result, disk) = recorded(again, "?").await;
     assert_eq!(
         ending(&result.verdict),

@@ -43,7 +43,7 @@ async fn case_4_max_steps_runs_n_steps_and_max_rounds_does_not_run_the_last_tool
 }
 
 #[tokio::test]
-async fn case_7_and_8_an_answer_on_the_last_step_is_kept_and_a_text_is_not_one() {
+async fn case_7_and_8_an_answer_on_the_last_step_is_kept_and_a_text_is_not_an_answer() {
     let (result, _) = recorded(
         engine([echo("1"), Decision::final_answer("42")]).max_steps(2),
         "?",
@@ -115,7 +115,7 @@ async fn case_9_a_refused_answer_comes_back_as_feedback() {
 }
 
 #[tokio::test]
-async fn case_14_a_forbidden_tool_does_not_run_and_its_step_is_told() {
+async fn case_14_a_forbidden_tool_does_not_run_and_its_step_is_recorded() {
     let two = Decision::act([Action::new("echo").arg("text", "a"), Action::new("Echo")]);
     let rule = StopSpec::from(StopOnTool {
         tool_name: "Echo".into(),
@@ -162,7 +162,7 @@ async fn case_22_a_resumed_run_counts_on() {
         .run("?")
         .await;
     let again = engine([echo("3"), echo("4")]).max_steps(3);
-    let again = again.resume(first.stats.clone(), crate::stop::Pause::Counted(500));
+    let again = again.carry_over(first.stats.clone(), crate::stop::Pause::Counted(500));
     let (result, disk) = recorded(again, "?").await;
     assert_eq!(
         ending(&result.verdict),
@@ -271,7 +271,7 @@ async fn case_23_cancelled_before_a_step_in_a_tool_and_after_the_answer() {
 }
 
 #[tokio::test]
-async fn case_27_a_hook_changes_no_limit() {
+async fn case_27_a_hook_cannot_change_a_limit() {
     struct Nosy(u64);
     impl Hook<Notes> for Nosy {
         fn name(&self) -> &str {
@@ -292,7 +292,7 @@ async fn case_27_a_hook_changes_no_limit() {
 }
 
 #[tokio::test]
-async fn a_task_goes_before_the_engine_field_by_field() {
+async fn a_task_overrides_the_engine_field_by_field() {
     let play = engine(std::iter::repeat_n(echo("1"), 9))
         .max_steps(9)
         .max_tokens(5);
@@ -305,7 +305,7 @@ async fn a_task_goes_before_the_engine_field_by_field() {
 }
 
 #[tokio::test]
-async fn what_is_wrong_before_the_first_step_is_a_verdict_too() {
+async fn an_error_before_the_first_step_is_a_verdict_too() {
     let task = Task::new(" ").resource(Resource::at(ResourceKind::File, "no/such/file").required());
     let (result, disk) = recorded(engine([echo("1")]), task).await;
     assert_eq!(

@@ -355,7 +355,7 @@ async fn recovery_is_exhausted_only_if_something_was_recovered() {
 }
 
 #[tokio::test]
-async fn a_step_all_of_whose_calls_failed_counts_as_failed() {
+async fn a_step_counts_as_failed_if_all_its_calls_failed() {
     let wrong = Decision::act([Action::new("echo").arg("txt", "a")]);
     let unknown = Decision::act([Action::new("ecko").arg("text", "a")]);
     let play = engine([wrong, unknown, echo("never")]).stop(ConsecutiveErrors { max: 2 });

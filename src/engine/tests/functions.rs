@@ -255,7 +255,7 @@ async fn a_rule_may_be_text_and_a_wrong_one_fails_the_build() {
 }
 
 #[tokio::test]
-async fn runs_of_one_agent_get_directories_of_their_own() {
+async fn runs_of_one_agent_get_separate_directories() {
     let root = tempfile::tempdir().unwrap();
     let run = async || {
         let play = engine([Decision::final_answer("42")]).record_in(root.path().join("runs"));

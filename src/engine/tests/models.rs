@@ -297,7 +297,7 @@ impl HistoryPolicy for Forgets {
 }
 
 #[tokio::test]
-async fn a_policy_of_ones_own_says_what_the_model_remembers() {
+async fn a_custom_policy_decides_what_the_model_remembers() {
     let talk = |n: usize| Ok(Reply::calls([call(&format!("c{n}"), r#"{"text": "x"}"#)]));
     let shown = Arc::default();
     let builder =
@@ -333,7 +333,7 @@ async fn a_policy_that_panics_ends_the_run_and_says_so() {
 }
 
 #[tokio::test]
-async fn a_rule_of_ones_own_sees_every_text() {
+async fn a_custom_rule_sees_every_text() {
     let says = |n: usize, text: &str| {
         Ok(Reply {
             text: text.to_owned(),
@@ -399,7 +399,7 @@ async fn what_a_step_cost_that_ended_at_its_decision_counts() {
     // A run that continues with the counters continues with all costs.
     let again = asks([says("c", Some(0.5)), says("d", Some(1.0))]).stop(rounds(4));
     let (result, _) = recorded(
-        again.resume(first.stats, crate::stop::Pause::NotCounted),
+        again.carry_over(first.stats, crate::stop::Pause::NotCounted),
         "?",
     )
     .await;

@@ -249,7 +249,7 @@ proptest! {
         }
         if resumes {
             let earlier = Stats { steps: 1, decisions: 1, elapsed_ms: Some(20), ..Stats::default() };
-            builder = builder.resume(earlier, crate::stop::Pause::Counted(5));
+            builder = builder.carry_over(earlier, crate::stop::Pause::Counted(5));
         }
         let mut task = Task::new("Play.");
         task.budget.max_tokens = tokens;

@@ -138,7 +138,7 @@ async fn a_killed_run_goes_on_as_if_it_had_not_been() {
         })
     );
     let (builder, asked) = asking([call(2), Reply::text("done").usage(100, 10)]);
-    let result = builder.build().unwrap().go_on(earlier).await.unwrap();
+    let result = builder.build().unwrap().resume(earlier).await.unwrap();
     assert_eq!(result.require_answer(), Ok("done"));
     assert_eq!(
         result.state.unwrap().data.seen,
@@ -204,12 +204,12 @@ async fn a_limit_counts_every_part_and_what_ended_before_is_no_end() {
     let first = record(builder.max_steps(2), root.path()).await;
     assert_eq!(ending(&first.verdict).0, "budget_steps");
     let dir = root.path().join("r");
-    let go_on = async |steps: u64| {
+    let resume = async |steps: u64| {
         let (builder, _) = asking((2..9).map(call));
         let engine = builder.max_steps(steps).build().unwrap();
-        engine.go_on(Earlier::open(&dir).unwrap()).await.unwrap()
+        engine.resume(Earlier::open(&dir).unwrap()).await.unwrap()
     };
-    let again = go_on(3).await;
+    let again = resume(3).await;
     assert_eq!(
         (ending(&again.verdict), again.step_count),
         (("budget_steps", "budget.steps", Some(2)), 3)
@@ -221,12 +221,12 @@ async fn a_limit_counts_every_part_and_what_ended_before_is_no_end() {
         json!(["said 0", "said 1", "said 2"])
     );
     // With a limit that is already reached, the run ends immediately.
-    let over = go_on(2).await;
+    let over = resume(2).await;
     assert_eq!(
         (ending(&over.verdict), over.step_count),
         (("budget_steps", "budget.steps", Some(2)), 3)
     );
-    let last = go_on(5).await;
+    let last = resume(5).await;
     assert_eq!((last.step_count, last.verdict.step), (5, Some(4)));
     assert_eq!(last.stats.tokens.total(), 550);
 }
@@ -254,7 +254,7 @@ async fn what_critics_asked_for_is_still_asked() {
         .critic(Wants)
         .build()
         .unwrap()
-        .go_on(earlier)
+        .resume(earlier)
         .await
         .unwrap();
     assert_eq!(
@@ -301,7 +301,7 @@ async fn an_unknown_start_stays_unknown() {
     std::fs::write(&path, manifest.to_string()).unwrap();
     let (builder, _) = asking([Reply::text("done")]);
     let earlier = Earlier::open(&dir).unwrap();
-    builder.build().unwrap().go_on(earlier).await.unwrap();
+    builder.build().unwrap().resume(earlier).await.unwrap();
     let disk = Disk::read(&dir);
     assert_eq!(disk.manifest["status"], "completed");
     assert_eq!(disk.manifest["started_at"], Value::Null);
@@ -325,7 +325,7 @@ async fn a_branch_is_a_run_of_its_own() {
     let earlier = Earlier::branch(&dir, 1, into()).unwrap();
     assert_eq!((earlier.steps(), earlier.parent()), (1, Some("r")));
     let (builder, asked) = asking([Reply::text("otherwise").usage(100, 10)]);
-    let result = builder.build().unwrap().go_on(earlier).await.unwrap();
+    let result = builder.build().unwrap().resume(earlier).await.unwrap();
     assert_eq!(
         (result.answer(), result.stats.tokens.total()),
         (Some("otherwise"), 220)
@@ -396,7 +396,7 @@ async fn a_state_of_another_agent_is_refused_and_nothing_is_written() {
     let refused = Engine::builder(Other)
         .build()
         .unwrap()
-        .go_on(Earlier::open(&dir).unwrap())
+        .resume(Earlier::open(&dir).unwrap())
         .await
         .unwrap_err();
     assert!(
@@ -420,7 +420,7 @@ async fn a_run_goes_on_with_the_agent_that_made_it_and_in_its_own_directory() {
     let before = Disk::read(&dir);
     let open = || Earlier::open(&dir).unwrap();
     let play = || engine([Decision::final_answer("done")]).build().unwrap();
-    let refused = play().go_on(open()).await.unwrap_err();
+    let refused = play().resume(open()).await.unwrap_err();
     assert!(
         refused
             .to_string()
@@ -434,7 +434,7 @@ async fn a_run_goes_on_with_the_agent_that_made_it_and_in_its_own_directory() {
         .record(RunWriter::create(root.path(), "w").unwrap())
         .build()
         .unwrap();
-    let refused = writes.go_on(open()).await.unwrap_err();
+    let refused = writes.resume(open()).await.unwrap_err();
     assert!(
         refused.to_string().contains("but the engine records in"),
         "{refused:?}"
@@ -452,7 +452,7 @@ async fn a_run_goes_on_with_the_agent_that_made_it_and_in_its_own_directory() {
     // A branch is a separate run, and may use another agent.
     let branch = Earlier::branch(&dir, 1, RunWriter::create(root.path(), "b").unwrap()).unwrap();
     assert_eq!(
-        play().go_on(branch).await.unwrap().require_answer(),
+        play().resume(branch).await.unwrap().require_answer(),
         Ok("done")
     );
 }

@@ -82,7 +82,7 @@ impl Critic<Shapes> for Sets {
 }
 
 #[tokio::test]
-async fn a_failed_step_is_put_back_whatever_the_state_is_made_of() {
+async fn a_failed_step_restores_a_state_of_any_type() {
     let engine = Engine::builder(Shaped { fails: Some(1) })
         .process(None)
         .build()

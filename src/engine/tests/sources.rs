@@ -144,7 +144,7 @@ async fn an_agent_or_an_environment_completes_nothing_without_an_answer() {
 }
 
 #[tokio::test]
-async fn a_policy_completes_nothing_without_an_answer() {
+async fn a_policy_needs_an_answer_to_complete_a_run() {
     struct Done;
     impl StopCriterion<State<()>> for Done {
         fn id(&self) -> &str {
@@ -178,7 +178,7 @@ async fn success_is_the_recorded_reason_if_the_agent_reports_it() {
 }
 
 #[test]
-fn a_word_that_is_no_reason_is_refused() {
+fn an_unknown_reason_is_refused() {
     let mut state = State::new("t", ());
     assert!(state.set_stop("tired", None).is_err());
     assert!(
@@ -238,7 +238,7 @@ async fn criteria_get_results_that_the_trace_holds() {
 }
 
 #[test]
-fn an_environment_is_asked_for_by_type_and_config() {
+fn an_environment_is_requested_by_type_and_config() {
     let config = json!({"workspace_root": "playground"})
         .as_object()
         .unwrap()
@@ -648,7 +648,7 @@ async fn an_incomplete_decision_fails_its_step_with_feedback() {
 
 /// Unlike in QitOS, where the default compares `final_result` and `phase`.
 #[tokio::test]
-async fn a_change_of_the_agents_own_data_is_no_stagnation() {
+async fn a_change_of_the_agents_own_data_prevents_stagnation() {
     let steps = || (0..6).map(|n| echo(&n.to_string()));
     let rule = || StopSpec::from(crate::stop::Stagnation { steps: 2 });
     let result = engine(steps()).stop(rule()).max_steps(6);

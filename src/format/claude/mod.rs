@@ -1,5 +1,6 @@
 //! Reads sessions of Claude Code: one JSON object per line, appended to
-//! `projects/PROJECT/SESSION.jsonl`. Sub-agents have separate files.
+//! `projects/PROJECT/SESSION.jsonl`. Sub-agents have separate files. A document next to such a file
+//! names the sub-agent that started this one.
 //!
 //! The vendor doesn't specify the format. This reader is based on versions 1.0.24 to 2.1.330. Each
 //! block of a model's reply is a separate line, and the lines of a reply share `message.id`. Tool
@@ -13,12 +14,13 @@ pub(super) mod stream;
 use changes::{Result, changes};
 use lines::{Line, Lines};
 
+use super::lines::stem;
 use super::part::{self, quoted, text};
 use super::recent::{Recent, RecentSet};
 use super::turns::Turns;
 use super::value::{
-    count, cut, filled, is_added, is_text, is_true, micros, number, objects, own_words_in, short,
-    spoken, stage_beside,
+    count, cut, filled, is_added, is_text, is_true, member, micros, number, objects, own_words_in,
+    short, spoken, stage_beside,
 };
 use super::watch::{begun, begun_member};
 use super::{
@@ -92,6 +94,14 @@ fn is_nested(line: &Line<'_>, draft: &mut Draft<'_>) -> bool {
 /// How the result begins that a resumed session gets for a call that was killed.
 const UNRECORDED: &str = "[Tool call interrupted: ";
 
+/// How the names of sub-agents' files begin.
+pub(super) const AGENT: &str = "agent-";
+
+/// Returns the name of the document about the sub-agent whose lines are in this file.
+pub(super) fn document_of(name: &str) -> Option<String> {
+    Some(format!("{}.meta.json", stem(name)?)).filter(|_| name.starts_with(AGENT))
+}
+
 /// Returns whether a text is exactly what the program writes when the user interrupts it. A prompt
 /// may begin with the same words.
 fn is_interruption(words: &str) -> bool {
@@ -113,7 +123,7 @@ fields! {
     struct Iteration { kind = "type", model }
     struct Details { thinking_tokens }
     struct Created { hour = "ephemeral_1h_input_tokens" }
-    struct Attachment { kind = "type", max = "maxTurns", total, mode = "commandMode" }
+    struct Attachment { kind = "type", max = "maxTurns", total, mode = "commandMode", data }
     struct Compacted { trigger, tokens = "preTokens", after = "postTokens" }
     struct Counted { input = "inputTokens", created = "cacheCreationInputTokens", read = "cacheReadInputTokens", output = "outputTokens" }
 }
@@ -208,6 +218,10 @@ struct Session {
     /// Whether another program runs this one and gave it its prompt. The session then ends with the
     /// turn.
     is_driven: bool,
+    /// The answer that the model gave as JSON, by calling a tool.
+    output: Option<Box<str>>,
+    /// The sub-agent that started this one. The lines name only the session.
+    parent: Option<Box<str>>,
 }
 
 impl Reader for Session {
@@ -278,8 +292,13 @@ impl Reader for Session {
         }
     }
 
+    fn beside(&mut self, document: &str) {
+        self.parent = short(member(document, "parentAgentId"));
+    }
+
     fn look(&mut self, draft: &mut Draft<'_>) {
         let (ended, answer) = self.settled(draft);
+        let answer = self.output.clone().or(answer);
         let (turns, children) = (self.turns, self.children.len() as u64 + self.inline);
         // The program records the total cost when it ends.
         let may_go_on = !self.is_driven && self.cost.is_none();
@@ -292,6 +311,10 @@ impl Reader for Session {
         // After an interruption or a failed request, the user may continue too.
         let is_users_turn = asks.is_some() || ended.is_some();
         let run = draft.run();
+        run.parent = run
+            .parent
+            .take()
+            .map(|session| self.parent.clone().unwrap_or(session));
         run.awaits_user = may_go_on && run.parent.is_none() && is_users_turn;
         run.asks_user = asks;
         run.ended = ended.map(Box::new);
@@ -446,6 +469,7 @@ impl Session {
             }
             self.finish = part.finish.as_deref().map(Into::into);
             (self.last, self.end, self.due) = (Some(n), None, false);
+            self.output = None;
         }
         draft.part(n, part);
         n
@@ -512,6 +536,15 @@ impl Session {
                 draft.orphan(&part);
             }
             self.due |= !is_nested(line, draft);
+            if is_true(line.ends_turn) && self.output.is_some() && !is_nested(line, draft) {
+                let end = Ended::new(
+                    "toolEndsTurn",
+                    "Answered",
+                    Outcome::Completed,
+                    Certainty::Recorded,
+                );
+                self.end = Some(end.at_event(at));
+            }
             if is_stopped && !is_nested(line, draft) {
                 let end = Ended::new(
                     &words,
@@ -636,6 +669,7 @@ impl Session {
                 self.end = Some(end.compare(max, max, "turns").at_event(at));
             }
             "budget_usd" => self.budget = number(attachment.total).or(self.budget),
+            "structured_output" => self.output = attachment.data.map(cut),
             _ => {}
         }
     }

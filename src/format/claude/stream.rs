@@ -13,7 +13,7 @@ use crate::format::part::{self, text};
 use crate::format::recent::{Recent, RecentSet};
 use crate::format::turns::Turns;
 use crate::format::value::{
-    count, cut, is_added, is_text, is_true, number, objects, own_words_in, short, spoken,
+    contains, count, cut, is_added, is_text, is_true, number, objects, own_words_in, short, spoken,
     stage_beside,
 };
 use crate::format::{Answer, Draft, EventDraft, Part, Reader, Shape, Source, Tokens, Tool};
@@ -108,6 +108,9 @@ const LEAST_USD: f64 = 1e-6;
 /// Returns whether the first lines are those of a stream: `true` for Qwen Code's, `false` for
 /// Claude Code's.
 fn init(head: &[u8]) -> Option<bool> {
+    if !contains(head, &["\"init\""]) {
+        return None;
+    }
     let lines = objects(head).map(Line::of);
     let is_init =
         |line: &Line<'_>| line.kind == Some("\"system\"") && line.subtype == Some("\"init\"");

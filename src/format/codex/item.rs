@@ -35,6 +35,7 @@ pub(super) fn part_of(record: &str, project: Option<&str>) -> Part {
     let mut part = Part::default();
     match (text(line.kind).as_deref(), text(payload.kind).as_deref()) {
         (Some("token_usage_record"), _) => part.tokens = payload.usage.map(tokens),
+        (Some("turn_context"), _) => part.model = text(payload.model),
         (_, Some("token_count")) => {
             part.tokens = payload
                 .info
@@ -334,6 +335,9 @@ fn item_of(item: Item<'_>, project: Option<&str>, part: &mut Part) {
         part.diffs
             .extend(diff.map(|diff| (part.changes.len(), diff)));
         part.changes.push((key, before, after));
+        let moved_to = filled(member(change, "move_path"));
+        part.changes
+            .extend(moved_to.map(|path| (format!("files.{}", below(&path, project)), None, None)));
     }
 }
 

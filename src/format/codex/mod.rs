@@ -109,6 +109,8 @@ struct Rollout {
     copies: Copies,
     /// The newest record that names the agent's working directory, and that directory.
     project: Option<(usize, String)>,
+    /// The newest record that names the model of the next replies.
+    model_at: Option<usize>,
     /// The turns that a person started and that weren't rolled back.
     asked: Vec<Turn>,
     /// Whether a person writes the prompts, if the first line records that.
@@ -178,6 +180,7 @@ impl Reader for Rollout {
                 let (run, model) = (draft.run(), short(payload.model));
                 run.model_changed |= run.model.is_some() && model.is_some() && run.model != model;
                 run.model = model.or(run.model.take());
+                self.model_at = run.model.is_some().then_some(at).or(self.model_at);
                 Manifest::add_name(&mut run.efforts, short(payload.effort));
             }
             ("token_usage_record", _) => {
@@ -306,15 +309,14 @@ impl Rollout {
         self.last.map_or(0, |last| last + 1)
     }
 
-    /// Returns the end and the answer of the session. A turn without steps keeps those of the
-    /// previous turn.
+    /// Returns the end and the answer of the session. A turn without steps that nobody prompted
+    /// keeps those of the previous turn.
     fn settled(&self, draft: &Draft<'_>) -> (Option<Ended>, Option<Box<str>>) {
-        self.ends.settle(
-            self.ended(draft),
-            self.answer.clone(),
-            self.steps(),
-            self.took_ms,
-        )
+        let (ended, answer) = (self.ended(draft), self.answer.clone());
+        if self.has_prompt && !self.ends.is_triggered() {
+            return (ended, answer);
+        }
+        self.ends.settle(ended, answer, self.steps(), self.took_ms)
     }
 
     /// Returns the end of the last turn: as recorded by a line, or inferred from the last reply.
@@ -452,6 +454,14 @@ impl Rollout {
             draft.close(last);
         }
         (self.replying, self.counted) = (true, false);
+        if let Some(at) = self.model_at {
+            let model = draft.run().model.as_deref().map(str::to_owned);
+            let part = Part {
+                model,
+                ..Part::default()
+            };
+            draft.add(n, at, part);
+        }
         n
     }
 

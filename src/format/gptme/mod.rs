@@ -3,8 +3,8 @@
 //! A line is a message. A reply has its calls and its thoughts in its text ([`reply`]), and is written
 //! only after its tools have run, so a call that was killed leaves no line. A result is a message of
 //! the system that names its call, or, for a call in a code block, just the next one. The end is
-//! recorded only when the model calls `complete`, or when a limit of steps ends a turn: a reply at its
-//! output limit looks like an answer. The times are local ones without an offset, which [`clock`] finds
+//! recorded when the model calls `complete`, when a limit of steps ends a turn, and when an error ends
+//! the program: a reply at its output limit looks like an answer. The times are local ones without an offset, which [`clock`] finds
 //! in the file of events, if there is one. The other files of the directory repeat the messages, or have
 //! none. This reader is based on version 0.35.
 
@@ -14,6 +14,7 @@ mod reply;
 pub(crate) use clock::clock_times;
 
 use super::conversation::Conversation;
+use super::ends::{End, ends};
 use super::lines::stem;
 use super::part::{self, quoted, text};
 use super::turns::Turns;
@@ -125,12 +126,23 @@ const BRANCH: &str = "**Branch:** `";
 const NO_BRANCH: &str = "unknown";
 /// How a message of the user begins that the program wrote.
 const BY_PROGRAM: &str = "<system>";
+/// What such a message contains after a reply without calls. The program asks this often before it
+/// exits.
+const REMINDER: &str = "No tool call detected in last message";
+const MAX_REMINDERS: u32 = 2;
+/// How the text of a reply ends that the user interrupted.
+const INTERRUPTED: &str = "... ^C Interrupted";
+
+/// The classes of errors that end a session.
+const ERRORS: &[End] = ends! {
+    "rate_limit" | "auth_error" | "model_unavailable" => Failed, "API error";
+};
 
 fields! {
     struct Line { role, content, timestamp, call = "call_id", hide, pinned, metadata }
     struct Metadata {
         model, usage, cost, timings, tool, limited = "max_steps_stop", input = "input_tokens",
-        output = "output_tokens",
+        output = "output_tokens", is_error = "error", class = "error_class",
     }
     struct Usage {
         input = "input_tokens", output = "output_tokens", cached = "cache_read_tokens",
@@ -157,6 +169,8 @@ struct Session {
     took: Option<Box<str>>,
     /// Whether no message of the user has followed the last reply.
     is_replied: bool,
+    /// How often the program has asked for a call since the last one.
+    reminders: u32,
     /// The cost so far in US dollars, and whether a reply has none.
     cost: f64,
     lacks_cost: bool,
@@ -254,16 +268,30 @@ impl Session {
         let before = self.conversation.last();
         let is_text = |n: &usize| draft.step(*n).is_some_and(|step| step.calls.is_empty());
         let said = before.filter(is_text).and_then(|n| draft.said(n));
+        let said = said.filter(|words| !words.ends_with(INTERRUPTED));
         self.said = said.or(self.said.take());
+        let is_interrupted = (part.text.last()).is_some_and(|words| words.ends_with(INTERRUPTED));
+        if !part.calls.is_empty() {
+            self.reminders = 0;
+        }
         self.conversation.reply(None, asked, mark, part, draft);
         self.took = took_in(metadata).map(Into::into);
         (self.end, self.is_replied) = (None, true);
+        if is_interrupted {
+            let headline = "Interrupted by the user";
+            let end = Ended::new("^C", headline, Outcome::Cancelled, Certainty::Recorded);
+            self.end = Some(end.at_event(draft.newest()));
+        }
     }
 
     fn user(&mut self, words: &str, mark: EventDraft<'_>, draft: &mut Draft<'_>) {
         if words.trim_start().starts_with(BY_PROGRAM) {
             draft.event(mark.stage("reminder"));
+            self.reminders += u32::from(words.contains(REMINDER));
+            // An autonomous session continues after an interrupted reply.
+            self.end.take_if(|end| end.outcome == Outcome::Cancelled);
         } else {
+            self.reminders = 0;
             let (end, answer) = self.settled(draft);
             self.ends
                 .begin(self.conversation.steps(), end, answer, None);
@@ -282,6 +310,14 @@ impl Session {
         draft: &mut Draft<'_>,
     ) {
         let words = text(line.content).unwrap_or_default();
+        if is_true(metadata.is_error) {
+            let word = text(metadata.class).unwrap_or_default();
+            let detail = words.split_once('\n').map_or(&*words, |(_, detail)| detail);
+            let end = End::of(ERRORS, &word).unwrap_or_else(|| End::error(&word));
+            let at = draft.event(mark.failed(true));
+            self.end = Some(end.detail(cut(detail.trim())).at_event(at));
+            return;
+        }
         let n = match filled(line.call) {
             Some(id) => self.conversation.take(&id),
             None => self.conversation.last().filter(|_| self.is_replied),
@@ -304,6 +340,7 @@ impl Session {
         let is_complete = words.starts_with(COMPLETED)
             && (metadata.tool.is_none() || text(metadata.tool).as_deref() == Some(COMPLETE));
         draft.results(n.as_slice(), mark, part);
+        self.reminders = 0;
         if let Some((n, about)) = n.zip(about) {
             draft.refer(n, about);
         }
@@ -338,7 +375,17 @@ impl Session {
             last.filter(|_| self.is_replied)
                 .and_then(|n| draft.cancelled(n, Certainty::Recorded))
         };
-        let end = self.end.clone().or_else(cancelled);
+        // The program exits then.
+        let is_silent = |n: &usize| {
+            let step = draft.step(*n);
+            step.is_some_and(|step| step.calls.is_empty() && reply::next_block(step).is_none())
+        };
+        let silent = || {
+            last.filter(|_| self.is_replied && self.reminders >= MAX_REMINDERS)
+                .filter(is_silent)
+                .map(without_calls)
+        };
+        let end = self.end.clone().or_else(cancelled).or_else(silent);
         let is_answer = |end: &Ended| end.outcome == Outcome::Completed;
         // The model often answers first, and calls `complete` in a reply without text.
         let answer = end.as_ref().filter(|end| is_answer(end)).and_then(|_| {
@@ -347,6 +394,19 @@ impl Session {
         });
         self.ends
             .settle(end, answer, self.conversation.steps(), None)
+    }
+}
+
+/// Returns the end of a session whose model made no call although the program asked for one. `n` is
+/// its last step.
+fn without_calls(n: usize) -> Ended {
+    let headline = "Stopped without a tool call";
+    let sentence =
+        format!("gptme stopped after step {n}: two reminders to call a tool had no effect");
+    let end = Ended::new("", headline, Outcome::Halted, Certainty::Inferred).detail(sentence);
+    Ended {
+        is_sentence: true,
+        ..end
     }
 }
 

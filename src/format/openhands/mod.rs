@@ -15,8 +15,8 @@ use super::ends::{End, ends};
 use super::part::{self, quoted, text};
 use super::recent::Recent;
 use super::value::{
-    above_zero, below, count, cut, filled, int, is_text, is_true, leading, limit, member, number,
-    objects, spoken, total_in, unpacked,
+    above_zero, below, contains, count, cut, filled, int, is_text, is_true, leading, limit, member,
+    number, objects, spoken, total_in, unpacked,
 };
 use super::watch::has_begun;
 use super::{Answer, CallDraft, Draft, EventDraft, Numbering, Part, Reader, Shape, Source, Tool};
@@ -63,7 +63,7 @@ pub(super) static EVENTS: Tool = Tool {
         ..FORMAT
     },
     shape: Shape::Lines,
-    is: |name, head| name.ends_with(".jsonl") && objects(head).any(is_event),
+    is: |name, head| name.ends_with(".jsonl") && is_events(head),
     reader: || Box::new(Session::default()),
 };
 
@@ -97,6 +97,11 @@ fields! {
     }
     struct Priced { cost }
     struct Used { prompt_tokens, completion_tokens, cache_read_tokens, cache_write_tokens, reasoning_tokens }
+}
+
+fn is_events(head: &[u8]) -> bool {
+    // The names of all kinds end like this.
+    contains(head, &["Event\""]) && objects(head).any(is_event)
 }
 
 fn is_event(line: &str) -> bool {

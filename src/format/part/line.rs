@@ -108,7 +108,12 @@ impl Part {
     /// Returns the error of the step itself as an object.
     pub(super) fn error_json(&self) -> Option<String> {
         let mut object = Object::new();
-        object.text("phase", Some("decide"));
+        let phase = if self.is_incomplete {
+            "reply"
+        } else {
+            "decide"
+        };
+        object.text("phase", Some(phase));
         object.text("message", Some(self.error.as_deref()?));
         Some(object.end())
     }

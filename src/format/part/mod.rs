@@ -66,6 +66,8 @@ pub struct Part {
     pub cost: Option<f64>,
     /// An error of the step itself, such as a failed model request.
     pub error: Option<String>,
+    /// Whether it is the error of a reply that the model began but didn't complete.
+    pub is_incomplete: bool,
     /// Whether it is a reply within a call of another step: by a sub-agent whose replies are
     /// interleaved with those of the run.
     pub is_nested: bool,
@@ -225,6 +227,7 @@ impl Part {
         replace(&mut self.cost, more.cost);
         replace(&mut self.error, more.error);
         self.is_text_unknown |= more.is_text_unknown;
+        self.is_incomplete |= more.is_incomplete;
         self.is_nested |= more.is_nested;
         self.thought.extend(more.thought);
         self.text.extend(more.text);

@@ -1,7 +1,7 @@
 //! Reads the members of a line of Pi, and tells session files from streams.
 
 use crate::format::part::text;
-use crate::format::value::{is_text, member, objects};
+use crate::format::value::{contains, is_text, member, objects};
 
 fields! {
     pub(super) struct Line {
@@ -24,13 +24,14 @@ pub(super) fn has_header(head: &[u8]) -> bool {
 
 /// Returns whether one of the first lines is an event. A session file has only lines with ids.
 pub(super) fn is_stream(head: &[u8]) -> bool {
-    let is_event = |line: Line<'_>| {
-        matches!(
-            line.kind,
-            Some("\"agent_start\"" | "\"turn_start\"" | "\"message_start\"" | "\"message_end\"")
-        )
-    };
-    objects(head).map(Line::of).any(is_event)
+    const EVENTS: [&str; 4] = [
+        "\"agent_start\"",
+        "\"turn_start\"",
+        "\"message_start\"",
+        "\"message_end\"",
+    ];
+    let is_event = |line: Line<'_>| line.kind.is_some_and(|kind| EVENTS.contains(&kind));
+    contains(head, &EVENTS) && objects(head).map(Line::of).any(is_event)
 }
 
 /// Returns the agent's working directory, if the record is a header.

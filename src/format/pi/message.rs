@@ -251,13 +251,14 @@ fn part_of(message: &Message<'_>, step: Option<&Part>, project: Option<&str>) ->
 fn reply_of(message: &Message<'_>) -> Part {
     let usage = message.usage.map(Usage::of).unwrap_or_default();
     let stop = text(message.stop);
-    let has_failed = stop.as_deref() == Some("error");
+    let is_broken_off = matches!(stop.as_deref(), Some("error" | "aborted"));
     let mut part = Part {
         model: text(message.model),
         finish: filled(message.raw).or_else(|| stop.clone()),
         tokens: message.usage.and_then(|_| tokens(&usage).reported()),
         cost: cost(&usage).map(|(usd, _)| usd),
-        error: filled(message.error).filter(|_| has_failed),
+        is_incomplete: is_broken_off && !filled(message.raw).is_some_and(|raw| is_refusal(&raw)),
+        error: is_broken_off.then(|| filled(message.error).unwrap_or_else(|| NO_WORDS.to_owned())),
         ..Part::default()
     };
     for block in message

@@ -31,7 +31,7 @@ use crate::trace::{
 
 /// A run that the board follows.
 ///
-/// A run that ended and has no viewers is *parked*: only its summary stays in memory, with the
+/// A run that ended and has no viewers is *evicted*: only its summary stays in memory, with the
 /// stamps of its files, which show whether the summary is still valid. Requesting its index reads
 /// the files again, or the stored index if the run is large.
 #[derive(Debug)]
@@ -47,7 +47,7 @@ pub(crate) struct Run {
     /// The tags that the user gave to runs.
     tags: Arc<FollowedTags>,
     held: Mutex<Held>,
-    /// `None` while the run is parked.
+    /// `None` while the run is evicted.
     index: RwLock<Option<Arc<Index>>>,
     summary: RwLock<Arc<Summary>>,
     /// `None` while no copies are known, as for most runs.
@@ -366,13 +366,13 @@ impl Run {
         Ok(Ok(bytes))
     }
 
-    /// Returns the lock that a task holds while it reads a parked run. Other tasks wait for it
+    /// Returns the lock that a task holds while it reads an evicted run. Other tasks wait for it
     /// without blocking a thread.
     pub(crate) fn waking(&self) -> &Arc<tokio::sync::Mutex<()>> {
         self.waking.get_or_init(Arc::default)
     }
 
-    /// Returns the current index. If the run is parked, reads its files and keeps it open for a
+    /// Returns the current index. If the run is evicted, reads its files and keeps it open for a
     /// while. Holding the index doesn't block updates, because the next change goes into a copy.
     pub(crate) fn index(&self) -> Arc<Index> {
         self.used.store(now(), Ordering::Relaxed);
@@ -380,7 +380,7 @@ impl Run {
         self.open_index().unwrap_or_else(|| self.wake())
     }
 
-    /// Returns the current index. If the run is parked, reads it for this call only. For queries
+    /// Returns the current index. If the run is evicted, reads it for this call only. For queries
     /// over many runs.
     pub(crate) fn index_once(&self) -> Arc<Index> {
         if let Some(index) = self.open_index() {
@@ -420,7 +420,7 @@ impl Run {
         let (known, fresh) = (self.alone(), self.untagged_summary_of(&index));
         let agrees = known.is_same_but_for_time(&fresh)
             || known.life.liveness != fresh.life.liveness && known.counts_lines_of(&index);
-        // The files may have changed since the run was parked.
+        // The files may have changed since the run was evicted.
         (agrees && self.stamps_now() == Some(stamps)).then_some(index)
     }
 
@@ -494,7 +494,7 @@ impl Run {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Reads a parked run, or completes a reload that the scan thread started.
+    /// Reads an evicted run, or completes a reload that the scan thread started.
     fn wake(&self) -> Arc<Index> {
         // Before the lock: while this thread waited for its turn with it, the scan thread couldn't
         // finish a document of this run, for which the thread that has the turn may wait.

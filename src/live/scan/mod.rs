@@ -64,7 +64,7 @@ const POLL_EVERY: Duration = Duration::from_secs(2);
 /// The time per second for runs that may change.
 const LIVELY_BUDGET: Duration = Duration::from_millis(200);
 /// If the heads in memory take more bytes than this, runs that ended and have no viewers are
-/// parked.
+/// evicted.
 const MAX_OPEN_BYTES: u64 = 64 << 20;
 /// After a scan of the roots, hints trigger no further scan for this many times as long as the scan
 /// took.
@@ -804,7 +804,7 @@ impl Scanner {
         self.begun.iter().any(|begun| Arc::ptr_eq(begun, run))
     }
 
-    /// Parks runs while the indexes in memory take too much space. Those that haven't been
+    /// Evicts runs while the indexes in memory take too much space. Those that haven't been
     /// requested for the longest time come first.
     fn save_memory(&mut self) {
         self.read_bytes = 0;
@@ -1031,7 +1031,7 @@ struct OpenRun<R> {
     run: R,
 }
 
-/// Returns the runs that may be parked if memory is short, the first one first. The one that was
+/// Returns the runs that may be evicted if memory is short, the first one first. The one that was
 /// requested last stays, whatever its size, because someone may be reading a page of it. If none
 /// was requested, one of lines stays, so that a large file that grows isn't read from its start
 /// each time. Documents always are.

@@ -1,4 +1,4 @@
-//! The part of an agent file about one server.
+//! Defines the part of an agent file about one server.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

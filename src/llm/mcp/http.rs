@@ -1,7 +1,7 @@
-//! A server at an address: one POST per message. The answer is a document or a stream of events.
+//! Reaches a server at an address: one POST per message. The answer is a document or a stream of events.
 //!
-//! The SDK manages the session and its headers. This is the HTTP client for it. It posts like the client for models, with
-//! the same proxies, certificates and limits.
+//! The SDK manages the session and its headers, and uses this module as its HTTP client. Requests use the same proxies,
+//! certificates and limits as those to models.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io;
@@ -66,7 +66,7 @@ impl Http {
         })
     }
 
-    /// A transport for one session.
+    /// Returns a transport for one session.
     pub(super) fn transport(&self) -> StreamableHttpClientTransport<Self> {
         // The client ignores this address and uses its own.
         let mut config = StreamableHttpClientTransportConfig::with_uri("");
@@ -156,7 +156,7 @@ impl StreamableHttpClient for Http {
         }
     }
 
-    /// Skipped: servers drop idle sessions.
+    /// Does nothing, because servers drop idle sessions.
     async fn delete_session(
         &self,
         _: Arc<str>,
@@ -167,7 +167,7 @@ impl StreamableHttpClient for Http {
         Err(StreamableHttpError::ServerDoesNotSupportDeleteSession)
     }
 
-    /// Skipped: a run keeps no connection open between its calls.
+    /// Does nothing, because a run keeps no connection open between its calls.
     async fn get_stream(
         &self,
         _: Arc<str>,

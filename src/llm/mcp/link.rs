@@ -1,4 +1,4 @@
-//! What the two ways to reach a server share: how they read its messages, and what they notice about it.
+//! Defines what the pipe and HTTP transports share: how they read a server's messages, and the server's state.
 
 use std::collections::{HashSet, VecDeque};
 use std::fmt;
@@ -21,15 +21,15 @@ use serde::Deserialize as _;
 use serde_json::{Map, Value};
 use tokio::task::unconstrained;
 
-/// How much of the end of a server's stderr is kept, in bytes.
+/// Maximum size of the kept end of a server's stderr, in bytes.
 const WORDS: usize = 2_000;
-/// How much of an invalid answer an error quotes, in characters.
+/// Maximum length of the quote of an invalid answer in an error, in characters.
 const QUOTE: usize = 300;
 /// The error code of responses that board creates because the server didn't.
 const GONE: ErrorCode = ErrorCode(i32::MIN);
 const CLOSED: &str = "the connection is closed";
 
-/// Why a request has no result.
+/// The reason why a request has no result.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Lost {
     /// The server answered with an error.
@@ -56,7 +56,7 @@ impl From<ErrorData> for Lost {
     }
 }
 
-/// The beginning of an invalid answer.
+/// Returns the beginning of an invalid answer, for an error.
 pub(super) fn quote(text: &str) -> String {
     text.chars().take(QUOTE).collect()
 }
@@ -64,7 +64,7 @@ pub(super) fn quote(text: &str) -> String {
 /// The state of a server, apart from its messages.
 #[derive(Debug, Default)]
 pub(super) struct Status {
-    /// How often the server said that its list of tools changed.
+    /// The number of times that the server said that its list of tools changed.
     changes: AtomicU64,
     /// The ids of requests without a response. Only a pipe notes them.
     open: Mutex<HashSet<RequestId>>,
@@ -139,7 +139,7 @@ impl Status {
         words.drain(..over);
     }
 
-    /// The end of what the server wrote to stderr.
+    /// Returns the end of what the server wrote to stderr.
     pub(super) fn last_words(&self) -> String {
         String::from_utf8_lossy(lock(&self.words).make_contiguous()).into_owned()
     }
@@ -148,13 +148,13 @@ impl Status {
         *lock(&self.ended) = Some(why);
     }
 
-    /// How the server ended, or `otherwise`.
+    /// Returns how the server ended, or `otherwise` if that isn't known.
     fn ended(&self, otherwise: &str) -> Lost {
         let why = lock(&self.ended).clone();
         Lost::Gone(why.unwrap_or_else(|| otherwise.to_owned()))
     }
 
-    /// Why a request failed.
+    /// Returns why a request failed.
     pub(super) fn lost(&self, error: ServiceError) -> Lost {
         match error {
             ServiceError::McpError(error) => error.into(),
@@ -164,7 +164,7 @@ impl Status {
         }
     }
 
-    /// Why a server couldn't be started.
+    /// Returns why a server couldn't be started.
     pub(super) fn not_begun(&self, error: ClientInitializeError) -> Lost {
         match error {
             ClientInitializeError::JsonRpcError(error) => error.into(),
@@ -182,7 +182,7 @@ impl Status {
     }
 }
 
-/// Why a message couldn't be sent.
+/// Returns why a message couldn't be sent.
 fn reason(error: &DynamicTransportError) -> String {
     match error.error.downcast_ref::<StreamableHttpError<io::Error>>() {
         Some(StreamableHttpError::Client(why)) => why.to_string(),

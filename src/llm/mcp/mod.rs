@@ -1,5 +1,5 @@
-//! Tools of other programs: starts or calls the Model Context Protocol servers that an agent file names, lists their
-//! tools, and ends the servers with the run.
+//! Provides tools of other programs: starts or calls the Model Context Protocol servers that an agent file names, lists
+//! their tools, and ends the servers with the run.
 //!
 //! The SDK implements the protocol. Servers aren't trusted: they may hang, flood, send nonsense or exit. Before the run that
 //! is an error for the user. During the run it is a failed call, which the model sees.
@@ -49,7 +49,7 @@ const MAX_TOOLS: usize = 512;
 const MAX_WINDOWS: usize = 64;
 /// Limits a list of tools in bytes, and over HTTP all lists of a run: there, the SDK keeps each tool that it ever saw.
 const MAX_LISTED: usize = MAX_MESSAGE;
-/// How long a server may take to end by itself.
+/// The time that a server has to end by itself.
 const GRACE: Duration = Duration::from_secs(2);
 
 /// The servers of an agent file and their tools. The servers end when this and the engine are dropped.
@@ -157,7 +157,7 @@ pub(super) struct Server {
     offered: tokio::sync::Mutex<Offered>,
 }
 
-/// How messages reach a server.
+/// The transport to a server.
 #[derive(Debug)]
 enum Link {
     Pipe(Pipe),
@@ -395,7 +395,7 @@ impl Server {
 /// The tools that a server offers.
 #[derive(Debug, Default)]
 struct Offered {
-    /// How often the list had changed before it was read.
+    /// The number of changes of the list before it was read.
     changes: u64,
     /// The names in the last list, if it was read after the start.
     names: Option<HashSet<String>>,

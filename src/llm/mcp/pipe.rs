@@ -1,4 +1,4 @@
-//! A server that is a program: one message per line on its standard streams.
+//! Runs a server that is a program: one message per line on its standard streams.
 //!
 //! The SDK's own transport drops long lines silently and doesn't report why a program ended. This one fails the requests
 //! that a long line may have answered, keeps the exit status and the last words, and kills the whole process group.
@@ -25,13 +25,13 @@ use super::link::{Status, lock};
 use crate::group::Group;
 use crate::lines::{Lines, TooLong};
 
-/// The longest message, in bytes. A longer one fails all open requests, since it may answer any of them.
+/// Maximum length of a message, in bytes. A longer one fails all open requests, since it may answer any of them.
 pub(super) const MAX_MESSAGE: usize = 16 << 20;
 /// How long to wait for a program to end, and for the rest of its stderr, after it closed its output.
 const LAST_WORDS: Duration = Duration::from_secs(1);
-/// How many messages may wait until the program reads them.
+/// Maximum number of messages that wait until the program reads them.
 const MAX_UNREAD: usize = 64;
-/// The longest answer to a request of the program, in bytes. It repeats the request's id or method, which the program
+/// Maximum length of an answer to a request of the program, in bytes. It repeats the request's id or method, which the program
 /// chooses.
 const MAX_ANSWER: usize = 64 << 10;
 
@@ -45,7 +45,7 @@ struct Process {
     outgoing: Mutex<Option<mpsc::Sender<Vec<u8>>>>,
     incoming: tokio::sync::Mutex<mpsc::Receiver<ServerJsonRpcMessage>>,
     status: Arc<Status>,
-    /// Reads, writes and waits for the end. Dropping it kills the program.
+    /// The tasks that read, write and wait for the end. Dropping them kills the program.
     work: tokio::sync::Mutex<JoinSet<()>>,
 }
 

@@ -1,4 +1,5 @@
-//! Reads the result of a call: texts and data as they are, and a description of images and audio, which models here don't get.
+//! Reads the result of a call. Texts and data stay as they are. Images and audio become a description, because models here
+//! don't get them.
 
 use serde_json::{Value, json};
 
@@ -46,7 +47,7 @@ pub(super) fn outcome(result: &Value) -> Result<Value, ToolError> {
     })
 }
 
-/// A content block: its text, or a description.
+/// Returns the text of a content block, or a description.
 fn part(block: &Value) -> Value {
     let text = |name: &str| block.get(name).and_then(Value::as_str);
     match text("type") {
@@ -72,7 +73,7 @@ fn part(block: &Value) -> Value {
     }
 }
 
-/// The length of what base64 encodes, in bytes.
+/// Returns the length of base64-encoded data after decoding, in bytes.
 fn decoded(text: &str) -> usize {
     text.trim_end_matches('=').len() * 3 / 4
 }

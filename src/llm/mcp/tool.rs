@@ -1,4 +1,4 @@
-//! A server's tool, as the engine calls it.
+//! Makes a server's tool callable for the engine.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use super::link::Lost;
 use super::result::outcome;
 use crate::engine::{Tool, ToolCx, ToolError, ToolLimits};
 
-/// The longest tool name that model services accept.
+/// Maximum length of a tool name that model services accept.
 const MAX_NAME: usize = 64;
 
 /// A tool as its server describes it.
@@ -77,7 +77,7 @@ impl McpTool {
         }
     }
 
-    /// The name for the engine, the gate and the model.
+    /// Returns the name for the engine, the gate and the model.
     pub(super) fn known_as(&self) -> &str {
         &self.name
     }
@@ -86,7 +86,7 @@ impl McpTool {
         self.name == other.name
     }
 
-    /// The tool's own name and its server's, for errors.
+    /// Returns the tool's own name and its server's, for errors.
     pub(super) fn place(&self) -> String {
         format!("{} of {}", self.spec.name, self.server.name)
     }

@@ -3,16 +3,15 @@
 //!
 //! | folded | as | stays |
 //! |---|---|---|
-//! | numbers, sizes, versions | `‹n›` | exit codes, HTTP statuses, `errno`, and codes such as `E0308` |
-//! | durations, dates, times | `‹time›` | |
-//! | paths, with the line and column after them | `‹path›` | the name of the test in `a/test_b.py::test_c` |
+//! | numbers, sizes, versions | `‹n›` | exit codes, HTTP statuses, `errno`, signals, codes such as `E0308`, digits in names such as `python3` |
+//! | durations, dates, times of day | `‹time›` | |
+//! | paths, with the line and column after them | `‹path›` | in `tests/test_a.py::test_b`, the names of the file and the test |
 //! | URLs, hosts, IP and e-mail addresses | `‹address›` | |
 //! | UUIDs, hashes, pointers, ids of calls and requests | `‹id›` | |
 //! | names of models | `‹model›` | |
-//! | other quoted texts | `‹text›` | keys, and the message in an object such as `{"error": "…"}` |
+//! | other quoted text | `‹text›` | keys, the message in an object such as `{"error": "…"}`, and the text if the message has no other words |
 //!
-//! Names that aren't quoted stay, because they often are the cause: `jq: command not found`. So do
-//! quoted texts in a message that has no other words. Lists count as one item, and what a test run
+//! Names that aren't quoted stay, because they often are the cause: `jq: command not found`. Lists count as one item, and what a test run
 //! passed or skipped isn't part of its failure.
 //!
 //! Must not know which tool printed the message.

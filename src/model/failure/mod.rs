@@ -11,9 +11,9 @@ use super::fingerprint::Print;
 use super::words::words;
 use super::{StepHead, Symbol};
 
-/// The messages of a run that are counted apart, at most.
+/// Maximum number of messages of a run that are counted apart.
 pub const MAX_MESSAGES: usize = 64;
-/// The failures whose next step is awaited, at most. A run has those of one step for each agent that
+/// Maximum number of failures whose next step is awaited. A run has those of one step for each agent that
 /// works at the same time.
 const MAX_AWAITED: usize = 64;
 

@@ -36,6 +36,8 @@ pub const CANCELLED: &str = "cancelled: ";
 pub(crate) const RUN_CANCELLED: &str = "the run was cancelled";
 /// The prefix of the error of a step whose model request failed.
 pub const NO_REPLY: &str = "no reply: ";
+/// The prefix of the error of a step whose reply the model began but didn't complete.
+pub const BROKEN_REPLY: &str = "incomplete reply: ";
 /// Errors and critics' reasons in lists are truncated to this many bytes.
 const MAX_NOTE_BYTES: usize = 240;
 /// The line of an error, and the command that printed it, are truncated to this many bytes each.
@@ -280,7 +282,7 @@ impl StepHead {
     }
 
     /// Returns whether something failed, apart from commands that returned nonzero: a tool failed,
-    /// no decision is recorded, or the line is unreadable.
+    /// no decision is recorded, the reply is incomplete, or the line is unreadable.
     pub fn is_failed(&self) -> bool {
         !self.fate.is_readable() || self.error.is_some() || self.is_undecided()
     }
@@ -288,6 +290,13 @@ impl StepHead {
     /// Returns whether no decision is recorded, as far as the line is readable.
     pub fn is_undecided(&self) -> bool {
         self.mode == Symbol::default()
+    }
+
+    /// Returns whether the error is that of the model's reply, which is missing or incomplete.
+    pub fn is_of_reply(&self) -> bool {
+        self.error
+            .as_deref()
+            .is_some_and(|error| error.starts_with(NO_REPLY) || error.starts_with(BROKEN_REPLY))
     }
 
     /// Returns whether the error is a cancelled call, which isn't a failure of the tool.
@@ -592,14 +601,20 @@ impl StepHead {
         // board's engine records the errors of its steps as events.
         let of_step = step
             .error
-            .filter(|_| self.error.is_none() && self.is_undecided() && step.facts.is_none())
+            .filter(|_| self.error.is_none() && step.facts.is_none())
             .map(Value::json);
-        if let Some(words) = of_step
-            .as_ref()
-            .and_then(|error| error.get("message")?.as_str())
-        {
+        let of_step = of_step.as_ref();
+        let is_of_reply = of_step
+            .and_then(|error| error.get("phase")?.as_str())
+            .is_some_and(|phase| phase == "reply");
+        let prefix = match self.is_undecided() {
+            true => Some(NO_REPLY),
+            false => is_of_reply.then_some(BROKEN_REPLY),
+        };
+        let words = of_step.and_then(|error| error.get("message")?.as_str());
+        if let Some((prefix, words)) = prefix.zip(words) {
             let line = telling_line(words, Tells::First);
-            self.error = Some(one_line(&format!("{NO_REPLY}{line}"), MAX_LINE_BYTES).into());
+            self.error = Some(one_line(&format!("{prefix}{line}"), MAX_LINE_BYTES).into());
             self.failure = names.intern_message(&fold(&line));
         }
     }

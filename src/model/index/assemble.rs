@@ -3,9 +3,9 @@
 use super::super::{Issue, IssueKind, MAX_LINE_BYTES, Record, Span, StepHead, TraceFile};
 use super::Index;
 
-/// The most records that the line of a step is assembled from. A step of a normal run has a few.
+/// Maximum number of records that the line of a step is assembled from. A step of a normal run has a few.
 const MAX_RECORDS: usize = 4_096;
-/// The most bytes that these records may have: the same as one line.
+/// Maximum number of bytes that these records may have: the same as one line.
 const MAX_BYTES: u64 = MAX_LINE_BYTES;
 
 /// How much of a step its line leaves out.

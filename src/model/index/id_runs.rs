@@ -257,7 +257,7 @@ impl Again {
     }
 }
 
-/// The most ids remembered that came twice in a row, ranges that an id run skipped, and items that came
+/// Maximum number of ids remembered that came twice in a row, ranges that an id run skipped, and items that came
 /// late. Only a file whose ids make no sense has more.
 const MAX_TWICE: usize = 10_000;
 const MAX_GAPS: usize = 50_000;

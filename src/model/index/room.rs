@@ -5,7 +5,7 @@ use super::skip::{Hole, Why, room};
 use super::{EventHead, Group, Index, Segment};
 use crate::model::{Fate, Span, StepHead, TraceFile};
 
-/// The most steps whose facts may be in memory at once. The facts of a step take about 2 KB.
+/// Maximum number of steps whose facts may be in memory at once. The facts of a step take about 2 KB.
 pub const STEPS_AT_ONCE: usize = 40_000;
 
 impl Index {

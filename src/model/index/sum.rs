@@ -18,7 +18,7 @@ use crate::model::failure::message::fold;
 use crate::model::failure::{FailureKey, FailureSource, FailureTally};
 use crate::model::head::no_output;
 use crate::model::telling::{Tells, telling_line};
-use crate::model::{NO_REPLY, StepHead, Symbol};
+use crate::model::{StepHead, Symbol};
 
 /// The number of newest steps that can be replaced at no cost.
 const OPEN: usize = 32;
@@ -312,7 +312,7 @@ impl Index {
             _ if !step.fate.is_readable() => {
                 key(FailureSource::Run, Symbol::default(), "unreadable line")
             }
-            (Some(words), _) if words.starts_with(NO_REPLY) => {
+            (Some(_), _) if step.is_of_reply() => {
                 key(FailureSource::Model, Symbol::default(), message)
             }
             (Some(words), _) if message.is_empty() => {

@@ -10,7 +10,7 @@ use super::super::step::Usage;
 use super::super::{CallEnd, CallMark, Fate, StepHead, Symbol};
 use super::skip::Hole;
 
-/// The most score points kept.
+/// Maximum number of score points kept.
 const MAX_LOWS: usize = 48;
 
 /// The sums over the steps.
@@ -148,7 +148,7 @@ pub struct Spent {
     pub paid: f64,
 }
 
-/// The quarters of an hour of a run that are kept apart, at most. Later, all steps so far count as
+/// Maximum number of quarters of an hour of a run that are kept apart. Later, all steps so far count as
 /// steps without a time.
 const MAX_SPENT: usize = 1_024;
 /// How many of the newest entries may be added to. The times of steps hardly ever go back.

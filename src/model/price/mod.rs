@@ -37,15 +37,15 @@ pub enum PriceSource {
 
 /// A name in a price table with more than one `*`, or with a `*` before its end.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct OddName(pub String);
+pub struct InvalidName(pub String);
 
-impl fmt::Display for OddName {
+impl fmt::Display for InvalidName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a name can contain one *, only at its end")
     }
 }
 
-impl std::error::Error for OddName {}
+impl std::error::Error for InvalidName {}
 
 impl Prices {
     /// Creates prices from `table`, which was read from `source`. A key is a model's name, or a
@@ -53,10 +53,10 @@ impl Prices {
     ///
     /// # Errors
     /// Fails if a name has a `*` elsewhere, because it would match no model.
-    pub fn new(table: BTreeMap<String, Price>, source: String) -> Result<Self, OddName> {
-        let is_odd = |name: &&String| name.strip_suffix('*').unwrap_or(name).contains('*');
-        if let Some(odd) = table.keys().find(is_odd) {
-            return Err(OddName(odd.clone()));
+    pub fn new(table: BTreeMap<String, Price>, source: String) -> Result<Self, InvalidName> {
+        let is_invalid = |name: &&String| name.strip_suffix('*').unwrap_or(name).contains('*');
+        if let Some(name) = table.keys().find(is_invalid) {
+            return Err(InvalidName(name.clone()));
         }
         let (beginnings, exact): (Vec<_>, Vec<_>) =
             table.into_iter().partition(|(name, _)| name.ends_with('*'));
@@ -185,7 +185,7 @@ mod tests {
         };
         let any = named("*").unwrap();
         for odd in ["a*b", "*a", "a**", "a*b*"] {
-            assert_eq!(named(odd), Err(OddName(odd.to_owned())));
+            assert_eq!(named(odd), Err(InvalidName(odd.to_owned())));
         }
         assert!(any.of("opus").is_some() && any.of("").is_none());
         assert!(Prices::default().is_empty() && Prices::default().of("opus-4").is_none());

@@ -29,7 +29,7 @@ mod tests;
 const MIN_SOUGHT_BYTES: usize = 5;
 /// Shorter values are only blanked elsewhere as a separate word.
 const MIN_INSIDE_BYTES: usize = 8;
-/// The most values that are searched for elsewhere.
+/// Maximum number of values that are searched for elsewhere.
 pub const MAX_SOUGHT: usize = 1_000;
 
 /// The values kept of each kind as samples, and their longest length; bytes.

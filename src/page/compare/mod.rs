@@ -108,7 +108,7 @@ impl Choice {
     }
 
     /// Suggests comparisons, grouped by reason. If a run is selected, suggests others of its task
-    /// and its neighbours in time. Otherwise, pairs each run with the previous one of the same
+    /// and its neighbors in time. Otherwise, pairs each run with the previous one of the same
     /// task.
     fn likely(&self) -> Vec<Likely<'_>> {
         let Some(chosen) = &self.chosen else {

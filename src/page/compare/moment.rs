@@ -172,7 +172,7 @@ fn missing(view: &RunView<'_>, next: Option<usize>) -> String {
 struct Side {
     /// Whether differences are marked as deleted.
     is_a: bool,
-    /// The pieces of a text, at most.
+    /// Maximum number of pieces of a text.
     most: usize,
 }
 

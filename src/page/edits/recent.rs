@@ -1,5 +1,6 @@
 //! Finds the newest edits over many runs.
 
+use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -24,7 +25,7 @@ use crate::page::step::fill::LEFT;
 
 /// The newest runs that are looked at, at most, together with the limits below.
 pub(crate) const MAX_RUNS: usize = 200;
-/// Their steps, at most. Each edit is in the line of a step, which must be read.
+/// Maximum number of their steps. Each edit is in the line of a step, which must be read.
 const MAX_STEPS: usize = 100_000;
 /// The size of their files, at most; bytes.
 const MAX_BYTES: u64 = 512 * 1024 * 1024;
@@ -90,17 +91,21 @@ struct Edit {
     file: Arc<str>,
     /// `changed`, `inserted`, `added`, `written`, `deleted` or `moved`.
     kind: &'static str,
+    /// The new path of a moved file.
+    #[serde(serialize_with = "as_text_or_null")]
+    #[schemars(with = "Option<String>")]
+    to: Option<Arc<str>>,
     /// The number of added lines. `null` if they can't be counted.
     added: Option<usize>,
     /// The number of removed lines.
     removed: Option<usize>,
     /// Whether the edit succeeded. `null` if that isn't recorded.
     ok: Option<bool>,
-    /// Whether the run was later rewound to before this step, which abandoned the edit.
+    /// Whether the edit was abandoned: the run went back to a point before it.
     left: bool,
-    /// The ordinal of the step.
+    /// The step, counted from 0.
     step: usize,
-    /// The recorded number of the step.
+    /// The recorded id of the step.
     step_id: Option<i64>,
     /// When the step began, in UTC. `null` if that isn't recorded.
     #[serde(rename = "at", serialize_with = "as_utc")]
@@ -110,6 +115,10 @@ struct Edit {
 
 fn as_text<S: Serializer>(text: &Arc<str>, to: S) -> Result<S::Ok, S::Error> {
     to.serialize_str(text)
+}
+
+fn as_text_or_null<S: Serializer>(text: &Option<Arc<str>>, to: S) -> Result<S::Ok, S::Error> {
+    text.as_deref().serialize(to)
 }
 
 fn as_utc<S: Serializer>(micros: &Option<i64>, to: S) -> Result<S::Ok, S::Error> {
@@ -141,7 +150,8 @@ impl OfRun {
     /// Returns the memory that the edits take, in bytes.
     fn size(&self) -> usize {
         // Edits of the same file share its path, so this is an upper bound.
-        let paths: usize = self.edits.iter().map(|edit| edit.file.len()).sum();
+        let len = |edit: &Edit| edit.file.len() + edit.to.as_deref().map_or(0, str::len);
+        let paths: usize = self.edits.iter().map(len).sum();
         self.edits.len() * size_of::<Edit>() + paths
     }
 }
@@ -255,9 +265,12 @@ fn read(run: &Run, summary: &Summary, followed: &mut Followed) -> OfRun {
                     Arc::clone(new.insert(path))
                 }
             };
+            let to = edit.to.as_deref().map(path);
+            left = left.checked_sub(to.as_deref().map_or(0, str::len))?;
             Some(Edit {
                 file,
                 kind: edit.kind,
+                to,
                 added: edit.added,
                 removed: edit.removed,
                 ok: edit.ok,
@@ -353,7 +366,10 @@ impl RecentEdits {
         for (updated, of_run) in &of_runs {
             answer.edits_left_out += of_run.left_out;
             answer.steps_unread += of_run.steps_unread;
-            let wanted = of_run.edits.iter().filter(|edit| needle.within(&edit.file));
+            let wanted = of_run.edits.iter().filter(|edit| {
+                let is_in = |path: &Arc<str>| needle.within(path);
+                is_in(&edit.file) || edit.to.as_ref().is_some_and(is_in)
+            });
             // An edit without a time is as new as the last change of its run.
             all.extend(wanted.map(|edit| (Reverse(edit.micros.or(*updated)), of_run, edit)));
         }
@@ -404,11 +420,15 @@ impl RecentEdits {
 impl RecentEdit {
     /// Returns the path relative to the project.
     pub(crate) fn path(&self) -> String {
+        self.relative(&self.edit.file)
+    }
+
+    fn relative(&self, path: &str) -> String {
         let inside = self.project.as_deref().and_then(|project| {
-            let inside = self.edit.file.strip_prefix(project.trim_end_matches('/'))?;
+            let inside = path.strip_prefix(project.trim_end_matches('/'))?;
             inside.strip_prefix('/').filter(|inside| !inside.is_empty())
         });
-        line(inside.unwrap_or(&self.edit.file))
+        line(inside.unwrap_or(path))
     }
 
     /// Returns the added and removed lines: `+3 −1`.
@@ -440,12 +460,13 @@ impl RecentEdit {
     }
 
     /// Returns what the edit did if it's more than a change, or that it failed or was abandoned.
-    pub(crate) fn note(&self) -> &'static str {
-        match (self.edit.ok, self.edit.kind) {
-            (Some(false), _) => "failed",
-            _ if self.edit.left => LEFT,
-            (_, "changed" | "inserted") => "",
-            (_, kind) => kind,
+    pub(crate) fn note(&self) -> Cow<'static, str> {
+        match (self.edit.ok, self.edit.kind, &self.edit.to) {
+            (Some(false), ..) => "failed".into(),
+            _ if self.edit.left => LEFT.into(),
+            (_, "changed" | "inserted", _) => "".into(),
+            (_, kind, Some(to)) => format!("{kind} to {}", self.relative(to)).into(),
+            (_, kind, None) => kind.into(),
         }
     }
 
@@ -471,6 +492,7 @@ mod tests {
         let edit = |step| Edit {
             file: "x".repeat(path).into(),
             kind: "changed",
+            to: None,
             added: None,
             removed: None,
             ok: None,

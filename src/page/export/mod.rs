@@ -903,7 +903,7 @@ fn in_value(
     ))
 }
 
-/// Returns the phases of step `n`'s events as colour classes.
+/// Returns the phases of step `n`'s events as color classes.
 fn phases(view: &RunView<'_>, n: usize) -> String {
     let Some(group) = view.index.round_of(n) else {
         return String::new();

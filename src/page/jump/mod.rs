@@ -91,7 +91,7 @@ pub(crate) async fn api(State(state): State<AppState>, params: Params) -> Answer
             .map(|run| run.summary())
             .collect::<Vec<_>>()
     };
-    // Reloading a parked run takes too long while someone is typing. A run stays loaded while its
+    // Reloading an evicted run takes too long while someone is typing. A run stays loaded while its
     // page is open.
     let offers = match run.filter(|run| !run.is_parked()) {
         Some(run) => {

@@ -12,7 +12,7 @@ use crate::page::part::text::Line;
 
 /// Longer calls and answers are truncated; characters. A link leads to the whole text.
 const CALL: usize = 160;
-/// Candidates that are shown, at most.
+/// Maximum number of candidates that are shown.
 const MAX_ROWS: usize = 50;
 
 #[derive(Debug, Clone, Default, Template)]

@@ -1,4 +1,4 @@
-//! Computes the coordinates of small charts. The templates provide colours and markup.
+//! Computes the coordinates of small charts. The templates provide colors and markup.
 
 use std::fmt::Write as _;
 
@@ -15,10 +15,10 @@ pub(crate) struct Spark {
     pub y: String,
 }
 
-/// The number of series colours.
+/// The number of series colors.
 const SERIES: usize = 6;
 
-/// Returns the number of a critic's colour, from 1. It is the same in all lists, bars and lanes of
+/// Returns the number of a critic's color, from 1. It is the same in all lists, bars and lanes of
 /// a run.
 pub(crate) fn series_of(critics: &[String], name: &str) -> usize {
     critics
@@ -99,7 +99,7 @@ fn thin(scores: &[Option<f64>]) -> Vec<Option<f64>> {
 /// One share of a stacked bar, without a position.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Share {
-    /// The status of the runs, which sets the colour.
+    /// The status of the runs, which sets the color.
     pub status: Status,
     /// The name of the share: `budget_steps`.
     pub name: String,

@@ -50,7 +50,7 @@ pub(crate) struct Patch {
 }
 
 impl Critic {
-    /// Sets the critic's colour, which is the same on all pages of a run with these `critics`.
+    /// Sets the critic's color, which is the same on all pages of a run with these `critics`.
     pub(crate) fn colour(&mut self, critics: &[String]) {
         if let Some(axis) = &mut self.axis {
             axis.series = series_of(critics, self.name.as_str());

@@ -30,7 +30,7 @@ const BRIEF: usize = 1_500;
 const BRIEF_LINES: usize = 12;
 /// Lines shown of a prompt.
 const PROMPT_LINES: usize = 60;
-/// Lines shown of an edit, at most.
+/// Maximum number of lines shown of an edit.
 const EDIT_LINES: usize = 400;
 const BRIEF_EDIT_LINES: usize = 40;
 /// Bytes of values per page, so that many values don't add up to a huge page.
@@ -74,9 +74,9 @@ impl ValueLinks {
     }
 }
 
-/// A JSON value with more spans is shown without colours. Each span is an element, and a page has many values.
+/// A JSON value with more spans is shown without colors. Each span is an element, and a page has many values.
 const MAX_STRETCHES: usize = 200;
-/// The size of the element around a coloured span; bytes.
+/// The size of the element around a colored span; bytes.
 const SPAN: usize = "<span class=\"c-k\"></span>".len();
 /// The weight of a list item without its texts; bytes.
 const ITEM: usize = 250;
@@ -200,18 +200,18 @@ impl Fold {
         folded
     }
 
-    /// Folds the text at `pointer`, which a tool printed. Colours it as the file `path`, if that is known.
-    /// Otherwise colours it as JSON, if the whole text is JSON and is shown.
+    /// Folds the text at `pointer`, which a tool printed. Colors it as the file `path`, if that is known.
+    /// Otherwise colors it as JSON, if the whole text is JSON and is shown.
     pub(crate) fn output(&mut self, text: &str, pointer: &str, path: Option<&str>) -> Folded {
         let mut folded = self.text(text, pointer);
-        // A page with many results has no room for the elements of their colours.
+        // A page with many results has no room for the elements of their colors.
         if folded.spans.is_empty() && !self.is_brief {
             // The shown text has the same syntax: visible signs replace hidden characters, which occur only in strings.
             let of_file = path.and_then(|path| highlight::file(&folded.shown, path));
             let is_whole = folded.more == More::Nothing;
             let json = || is_whole.then(|| highlight::json(&folded.shown)).flatten();
             let json = || json().filter(|spans| spans.len() <= MAX_STRETCHES);
-            folded.spans = self.coloured(of_file.or_else(json));
+            folded.spans = self.colored(of_file.or_else(json));
         }
         folded
     }
@@ -220,13 +220,13 @@ impl Fold {
     pub(crate) fn code(&mut self, text: &str, pointer: &str, language: &str) -> Folded {
         let mut folded = self.text(text, pointer);
         if folded.spans.is_empty() && !self.is_brief {
-            folded.spans = self.coloured(highlight::code(&folded.shown, language));
+            folded.spans = self.colored(highlight::code(&folded.shown, language));
         }
         folded
     }
 
     /// Turns the spans of a code into elements. Returns none if the page has no room for them.
-    fn coloured(&mut self, spans: Option<Vec<(&'static str, &str)>>) -> Vec<Span> {
+    fn colored(&mut self, spans: Option<Vec<(&'static str, &str)>>) -> Vec<Span> {
         let spans = spans.unwrap_or_default();
         let coloured = spans.iter().filter(|(class, _)| !class.is_empty()).count();
         if !self.takes_spans(coloured) {
@@ -239,7 +239,7 @@ impl Fold {
         spans.into_iter().map(span).collect()
     }
 
-    /// Reserves room for the elements of coloured spans. Returns false if the page has no room for them.
+    /// Reserves room for the elements of colored spans. Returns false if the page has no room for them.
     pub(crate) fn takes_spans(&mut self, count: usize) -> bool {
         let left = self.left.checked_sub(count * SPAN);
         self.left = left.unwrap_or(self.left);
@@ -463,7 +463,7 @@ pub(crate) struct Folded {
     pub shown: String,
     /// How many bytes of the text are shown.
     shown_bytes: usize,
-    /// The shown text with terminal colours or syntax colours. Empty if it has none.
+    /// The shown text with terminal colors or syntax colors. Empty if it has none.
     spans: Vec<Span>,
     /// How many other terminal control sequences were removed.
     left_out: usize,
@@ -480,8 +480,8 @@ pub(crate) struct Folded {
 impl HtmlSafe for Folded {}
 
 impl Folded {
-    /// Returns the number of its coloured spans, each an element.
-    pub(crate) fn coloured(&self) -> usize {
+    /// Returns the number of its colored spans, each an element.
+    pub(crate) fn colored(&self) -> usize {
         self.spans.len()
     }
 }
@@ -558,7 +558,7 @@ pub(crate) struct Part {
 }
 
 impl Part {
-    /// Returns the text as spans with a class each. Only a JSON text in one part is coloured.
+    /// Returns the text as spans with a class each. Only a JSON text in one part is colored.
     pub(crate) fn stretches(&self) -> Vec<(&'static str, &str)> {
         let whole = self.of == 1;
         whole

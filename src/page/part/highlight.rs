@@ -1,4 +1,4 @@
-//! Colours code: splits it into spans, each with a class of the style sheet.
+//! Colors code: splits it into spans, each with a class of the style sheet.
 //!
 //! The grammars are those of bat (`two-face`), read by `syntect`. Any text takes bounded time: long texts, long lines
 //! and lines that take the grammar too long are left plain. Every byte of the text is in exactly one span.
@@ -127,7 +127,7 @@ impl Highlighter {
     pub(crate) fn of_file(path: &str) -> Option<Self> {
         let name = path.rsplit(['/', '\\']).next().unwrap_or(path);
         let ending = name.rsplit_once('.').map(|(_, ending)| ending);
-        // Makefile, Dockerfile and the like are recognised by their whole name.
+        // Makefile, Dockerfile and the like are recognized by their whole name.
         let by_name = SYNTAXES.find_syntax_by_extension(name);
         Self::new(by_name.or_else(|| SYNTAXES.find_syntax_by_extension(ending?))?)
     }

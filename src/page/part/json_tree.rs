@@ -15,7 +15,7 @@ use crate::page::part::text::Line;
 
 /// Elements of one tree, at most. A page with a tree should have at most 1,500.
 pub(crate) const ELEMENTS: usize = 1_000;
-/// The most characters of a list of numbers.
+/// Maximum number of characters of a list of numbers.
 const NUMBERS: usize = 4_000;
 /// The same where a page shows many values one below the other.
 const BRIEF_ELEMENTS: usize = 120;
@@ -23,7 +23,7 @@ const BRIEF_ELEMENTS: usize = 120;
 const MEMBER: usize = 2;
 /// Elements of a container, including the note on members that aren't shown.
 const CONTAINER: usize = 5;
-/// Elements of any other value, apart from coloured spans, at most.
+/// Elements of any other value, apart from colored spans, at most.
 const VALUE: usize = 6;
 /// Containers up to this length are on one line; bytes of compact text.
 const INLINE: usize = 100;
@@ -174,7 +174,7 @@ impl Grower<'_> {
         };
         match &kind {
             Kind::Token(_) | Kind::Text(_) | Kind::Inline(_) => self.take(1),
-            Kind::Block(block) => self.take(VALUE + block.coloured()),
+            Kind::Block(block) => self.take(VALUE + block.colored()),
             Kind::Numbers { .. } | Kind::Attachment(_) => self.take(VALUE),
             // Taken before its members.
             Kind::Tree { .. } => {}

@@ -238,7 +238,7 @@ impl Writer {
         if self.depth < MAX_DEPTH { html } else { "" }
     }
 
-    /// Writes code with coloured strings, comments, numbers and keywords.
+    /// Writes code with colored strings, comments, numbers and keywords.
     fn code(&mut self, code: &str, language: &str) {
         let Some(stretches) = highlight::code(code, language) else {
             return self.text(code);

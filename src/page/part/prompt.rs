@@ -237,7 +237,7 @@ impl Prompt {
     }
 }
 
-/// Repeated messages that are listed, at most. The earlier steps show them too.
+/// Maximum number of repeated messages that are listed. The earlier steps show them too.
 const MAX_AGAIN: usize = 40;
 
 /// A number of messages and their total size.

@@ -14,7 +14,7 @@ use crate::page::part::href;
 use crate::page::part::text::Line;
 use crate::page::run_view::RunView;
 
-/// Values in the preview, at most.
+/// Maximum number of values in the preview.
 const PREVIEW: usize = 8;
 
 /// The form that saves a run (`#sheet`).

@@ -29,7 +29,7 @@ impl Link {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Template)]
 #[template(path = "part/sign.html")]
 pub(crate) struct Sign {
-    /// The class that sets the colour: `st limit`, `mk err`, `mk retry`, ...
+    /// The class that sets the color: `st limit`, `mk err`, `mk retry`, ...
     pub class: &'static str,
     /// The name of the symbol in the sprite, without `i-`. Empty for no icon.
     pub icon: &'static str,

@@ -7,7 +7,7 @@ use askama::filters::HtmlSafe;
 use crate::analysis::format;
 use crate::page::part::text::Line;
 
-/// The colour class of a step's phase: `decide`, `act`, `reduce`, `critic`, `check`, `recover` or
+/// The color class of a step's phase: `decide`, `act`, `reduce`, `critic`, `check`, `recover` or
 /// `plain`.
 pub(crate) type PhaseClass = &'static str;
 
@@ -17,7 +17,7 @@ pub(crate) type PhaseClass = &'static str;
 pub(crate) struct Axis {
     /// The length of the bar, of 128.
     pub width: String,
-    /// The number of the critic's colour. 0 if it belongs to no critic.
+    /// The number of the critic's color. 0 if it belongs to no critic.
     pub series: usize,
     /// The path of the tick at the previous score. Empty if there isn't one.
     pub tick: String,

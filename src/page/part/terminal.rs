@@ -1,7 +1,7 @@
-//! Shows the output of a terminal program. Colours stay colours, and other control sequences are
+//! Shows the output of a terminal program. Colors stay colors, and other control sequences are
 //! removed and counted.
 //!
-//! Text is never hidden: background colours, inverse and concealed text become plain text. Each
+//! Text is never hidden: background colors, inverse and concealed text become plain text. Each
 //! folded text links to the raw text, which has all controls.
 
 use anstyle_parse::{DefaultCharAccumulator, Params, Parser, Perform};
@@ -31,7 +31,7 @@ struct Style {
     dim: bool,
     italic: bool,
     underline: bool,
-    /// The index of a colour in `COLOURS`.
+    /// The index of a color in `COLOURS`.
     colour: Option<u8>,
 }
 
@@ -93,7 +93,7 @@ impl Plain {
         spans.collect()
     }
 
-    /// Applies the numbers of a colour sequence (SGR). The numbers for 256 colours and true colour
+    /// Applies the numbers of a color sequence (SGR). The numbers for 256 colors and true color
     /// take further numbers as arguments.
     fn restyle(&mut self, numbers: &[u16]) {
         let mut style = self

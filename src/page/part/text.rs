@@ -1,7 +1,7 @@
 //! Makes text from traces safe to show: on one line, with hidden characters visible.
 //!
 //! The templates escape markup. This module handles characters that are invisible or reorder their
-//! neighbours.
+//! neighbors.
 
 use std::borrow::Cow;
 use std::fmt;

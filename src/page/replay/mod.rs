@@ -648,7 +648,7 @@ impl Replay<'_> {
 }
 
 /// Limits the events of a phase that are listed individually. If the cursor is among them, the list
-/// is centred on it.
+/// is centered on it.
 const NAMED: usize = 24;
 
 /// The events of the step at the cursor, phase by phase: past events, the current one, and later
@@ -668,7 +668,7 @@ pub(crate) struct Phases {
 /// One phase of the step.
 #[derive(Default)]
 pub(crate) struct Phase {
-    /// The colour class.
+    /// The color class.
     pub class: &'static str,
     pub name: String,
     /// When it started and how long it took.

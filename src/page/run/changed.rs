@@ -36,7 +36,7 @@ const HIDDEN: usize = 20;
 const EDITS: usize = 30;
 /// Lines of a net change per page.
 const LINES: usize = 240;
-/// Elements inside the lines of a net change: colours and changed words.
+/// Elements inside the lines of a net change: colors and changed words.
 const SPANS: usize = 400;
 /// Elements of the edits by step.
 const EDIT_ELEMENTS: usize = 250;
@@ -378,7 +378,7 @@ impl<'a> ChangedTab<'a> {
         href::with_query(&href::run(self.view.key()), &query)
     }
 
-    /// Returns whether the chosen file is the first or the last one of the tree, whose neighbour is
+    /// Returns whether the chosen file is the first or the last one of the tree, whose neighbor is
     /// behind a link.
     fn is_at_edge(&self) -> (bool, bool) {
         let last = (self.first + FILES).min(self.total).checked_sub(1);
@@ -963,6 +963,7 @@ mod tests {
             step_id: None,
             call: None,
             at: 0,
+            recorded: None,
             kind: "changed",
             to: None,
             added: None,

@@ -15,7 +15,7 @@ use crate::page::part::sign::{Link, Phrase, Sign};
 use crate::page::part::{href, text};
 use crate::page::run_view::{EVENTS_PER_PAGE as PER_PAGE, RunView};
 
-/// Phases that can be chosen, at most. An engine has about twenty.
+/// Maximum number of phases that can be chosen. An engine has about twenty.
 const MAX_PHASES: usize = 100;
 /// Elements of one event's row.
 const ROW_ELEMENTS: usize = 12;
@@ -183,7 +183,7 @@ impl<'a> EventsTab<'a> {
         Some(Fold::new(links).json_within(&json, "", elements))
     }
 
-    /// Summarises the record in one line. Skips long records.
+    /// Summarizes the record in one line. Skips long records.
     fn digest(&self, event: &EventHead) -> String {
         if event.span.len > MAX_DIGESTED || !event.fate.is_readable() {
             return String::new();

@@ -15,9 +15,9 @@ use crate::page::part::{href, text};
 use crate::page::run::setup::has_setup;
 use crate::page::run_view::{RelatedRun, RunView, micros, name};
 
-/// Child runs that are linked, at most. The run table lists all of them: `parent:ID`.
+/// Maximum number of child runs that are linked. The run table lists all of them: `parent:ID`.
 const MAX_CHILDREN: usize = 20;
-/// Scores that the header lists, at most. The page of the scores has all.
+/// Maximum number of scores that the header lists. The page of the scores has all.
 const MAX_SCORES: usize = 4;
 /// Longer targets and answers are truncated in the header; characters.
 const GRADED_CHARS: usize = 160;
@@ -385,11 +385,22 @@ impl<'a> RunHead<'a> {
             };
             from.text(" (counted only in the original run)")
         };
+        let copied_records = || {
+            let copied = summary.copied_records.as_ref()?;
+            let records = usize::try_from(copied.records).unwrap_or(usize::MAX);
+            let words = format!("{} at the start, from ", format::counted(records, "record"));
+            let from = match &relation.records_from {
+                Some(from) => Phrase::from(words).link(from.as_str(), href::run(from.as_str())),
+                None => Phrase::from(words).text(summary.copied_from().unwrap_or("another run")),
+            };
+            Some(from.text(" (counted only in the original run)"))
+        };
         add(
             "copied",
             Some(summary.copied_steps())
                 .filter(|steps| *steps > 0)
-                .map(copies),
+                .map(copies)
+                .or_else(copied_records),
         );
         let duplicate = |key: &RunKey| link(key).text(" (counted there)");
         add(

@@ -10,9 +10,9 @@ use crate::analysis::files::{Files, Followed};
 use crate::model::RunKey;
 use crate::page::run_view::RunView;
 
-/// Lists in the cache, at most.
+/// Maximum number of lists in the cache.
 const MAX_LISTS: usize = 8;
-/// Steps and edits in all cached lists, at most. Each takes 30 to 200 bytes. A longer list is
+/// Maximum number of steps and edits in all cached lists. Each takes 30 to 200 bytes. A longer list is
 /// rebuilt for each request.
 const MAX_SIZE: usize = 1_000_000;
 

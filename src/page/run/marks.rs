@@ -2,7 +2,7 @@
 //! the rows.
 //!
 //! One picture per row would be more than half of the page's elements. Each path holds all bars of
-//! one colour.
+//! one color.
 
 use std::fmt::Write as _;
 
@@ -20,7 +20,7 @@ const SCORE: (f64, f64) = (8.0, 12.0);
 const TIME: (f64, f64) = (11.0, 6.0);
 /// The classes that fill the critics' bars.
 const CLASSES: [&str; 6] = ["d1", "d2", "d3", "d4", "d5", "d6"];
-/// Critics that get a bar, at most.
+/// Maximum number of critics that get a bar.
 const CRITICS: usize = 4;
 
 /// The bars of the listed steps: scores, and times by phase.
@@ -38,7 +38,7 @@ pub(crate) struct Marks {
 impl HtmlSafe for Marks {}
 
 impl Marks {
-    /// Adds the scores of the step on the current line, in the colours of their critics.
+    /// Adds the scores of the step on the current line, in the colors of their critics.
     /// [`Marks::next`] ends the line. A missing score, or one outside 0 to 1, leaves its track
     /// empty.
     pub(crate) fn scores(&mut self, scores: impl Iterator<Item = (usize, Option<f64>)>) {

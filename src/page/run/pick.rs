@@ -27,7 +27,7 @@ const SORTS: [(&str, &str); 5] = [
     ("cost", "most expensive first"),
     ("score", "lowest score first"),
 ];
-/// Tools that the page offers, at most. The address accepts any tool.
+/// Maximum number of tools that the page offers. The address accepts any tool.
 const TOOLS: usize = 20;
 
 /// A selection of steps, as given in the address.

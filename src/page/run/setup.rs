@@ -21,7 +21,7 @@ use crate::page::step::stored_texts::with_texts;
 /// Records that are read at the start of another tool's run. The system prompt and the tools come
 /// first.
 const MAX_RECORDS: usize = 40;
-/// System messages that are shown, at most.
+/// Maximum number of system messages that are shown.
 const MAX_MESSAGES: usize = 50;
 /// Larger records aren't read in advance. They are assumed to hold a system prompt or tools.
 const MAX_RECORD_BYTES: u64 = 256 << 10;

@@ -28,7 +28,7 @@ use crate::page::step::StepView;
 use crate::page::step::fill::{StepPlace, step_view};
 use crate::page::step::messages::prompt_line;
 
-/// Rows that a page holds after loading more, at most.
+/// Maximum number of rows that a page holds after loading more.
 pub(crate) const HELD: usize = 120;
 
 /// The steps `first..end`, which have a row on a page.

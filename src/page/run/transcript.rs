@@ -44,13 +44,13 @@ const MAX_ELEMENTS: usize = 680;
 const MAX_STEPS: usize = 120;
 /// The assumed height of a step.
 const LINES_PER_STEP: usize = 5;
-/// Prompts shown before one step, at most.
+/// Maximum number of prompts shown before one step.
 const MAX_PROMPTS: usize = 20;
 /// System messages shown before one step, at most: as many as a reader keeps of a sample.
 const MAX_SYSTEM: usize = 50;
 /// The characters that are shown of a command that the user ran, and of its output on one line.
 const MAX_COMMAND_CHARS: usize = 200;
-/// Steps found by a search, at most.
+/// Maximum number of steps found by a search.
 const MAX_FOUND: usize = 2_000;
 /// Prompts that the outline lists with their facts, around the current one.
 const OUTLINE: usize = 30;
@@ -58,7 +58,7 @@ const OUTLINE: usize = 30;
 const BRIEF: usize = 35;
 /// The other prompts are linked in groups of at least this many.
 const GROUP: usize = 30;
-/// Groups on each side, at most. In longer runs, they are larger.
+/// Maximum number of groups on each side. In longer runs, they are larger.
 const GROUPS: usize = 20;
 
 /// Which steps a part shows.

@@ -115,7 +115,7 @@ impl<'a> Verdict<'a> {
         }
     }
 
-    /// Returns the symbol of a line of evidence, and the class that colours it.
+    /// Returns the symbol of a line of evidence, and the class that colors it.
     fn icon(&self, kind: Kind) -> (&'static str, &'static str) {
         let mark = self.view.summary.verdict.mark;
         match kind {

@@ -52,7 +52,7 @@ pub(crate) struct Runs<'a, T> {
 
 /// Runs per response by default.
 const DEFAULT_LIMIT: usize = 100;
-/// Skipped files and directories that are listed, at most. There may be many more of them than
+/// Maximum number of skipped files and directories that are listed. There may be many more of them than
 /// runs.
 const MAX_SKIPPED: usize = 100;
 

@@ -21,15 +21,15 @@ use crate::page::blocking::blocking;
 use crate::page::error::Answer;
 use crate::page::params::Params;
 
-/// Completions, at most.
+/// Maximum number of completions.
 const MAX_ITEMS: usize = 12;
 /// The length of the typed text, at most; characters. A longer one isn't completed.
 const MAX_TYPED: usize = 2_000;
 /// Longer values aren't offered; characters.
 const MAX_VALUE: usize = 80;
-/// Different values that are counted, at most. Each run may have its own.
+/// Maximum number of different values that are counted. Each run may have its own.
 const MAX_VALUES: usize = 5_000;
-/// Spellings of a value that are counted separately, at most.
+/// Maximum number of spellings of a value that are counted separately.
 const MAX_SPELLINGS: usize = 8;
 /// The dates that are offered.
 const DATES: [(&str, &str); 5] = [

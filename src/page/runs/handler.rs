@@ -157,7 +157,7 @@ fn context(
     })
 }
 
-/// Runs that can be marked, at most.
+/// Maximum number of runs that can be marked.
 const MAX_MARKS: usize = 50;
 
 /// Returns the requested sort order.

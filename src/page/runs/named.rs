@@ -6,7 +6,7 @@ use crate::analysis::closest::closest;
 use crate::live::Library;
 use crate::model::RunKey;
 
-/// Runs with a similar name that are returned, at most.
+/// Maximum number of runs with a similar name that are returned.
 const MAX_CLOSE: usize = 3;
 
 /// Returns the run with this key, path or id.

@@ -6,7 +6,7 @@ use crate::analysis::closest::did_you_mean;
 use crate::analysis::columns::{COLUMNS, Shown, chosen};
 use crate::analysis::query::Query;
 
-/// Views, at most. Each is counted over all runs for every page.
+/// Maximum number of views. Each is counted over all runs for every page.
 pub(crate) const MAX_VIEWS: usize = 24;
 /// The length of a name, at most; characters.
 pub(super) const MAX_NAME: usize = 60;

@@ -1,7 +1,7 @@
 //! Shows saved views: named queries above the run table, and the page that explains how to save one.
 //!
-//! The board never writes files, so views are in the settings file. Without any, there are a few
-//! built-in ones.
+//! Views are in the settings file, which the board only reads. Without any, there are a few built-in
+//! ones.
 
 use std::iter;
 

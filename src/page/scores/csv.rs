@@ -113,7 +113,7 @@ fn of_run(index: &Index) -> impl Iterator<Item = &RunScore> {
         .flat_map(|manifest| &manifest.scores)
 }
 
-/// Critics that get a column, at most. Otherwise the table could become far too large.
+/// Maximum number of critics that get a column. Otherwise the table could become far too large.
 const MAX_COLUMNS: usize = 1_000;
 
 /// The row of a step.

@@ -9,9 +9,9 @@ use crate::page::part::text::one_line;
 use crate::page::run_view::RunView;
 use crate::page::scores::plot::{Px, ticks};
 
-/// Columns, at most.
+/// Maximum number of columns.
 const COLUMNS: usize = 300;
-/// Rows, at most.
+/// Maximum number of rows.
 const ROWS: usize = 40;
 /// The number of shades.
 const SHADES: usize = 10;

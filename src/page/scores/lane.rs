@@ -22,7 +22,7 @@ pub(crate) const FRAME: Frame = Frame {
 /// Clickable points in all lanes of a page, approximately at most. Each is three nodes of the
 /// document.
 const LINKS: usize = 600;
-/// Marked starts of further runs, at most.
+/// Maximum number of marked starts of further runs.
 const MAX_STARTS: usize = 200;
 
 pub(crate) struct LaneView<'a> {

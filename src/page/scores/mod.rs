@@ -44,9 +44,9 @@ use crate::page::shell::{Pulse, Shell};
 use crate::page::step::stored_texts::with_texts;
 use crate::stop::{CriticBelow, StopSpec};
 
-/// Lanes that are drawn, at most.
+/// Maximum number of lanes that are drawn.
 const MAX_LANES: usize = 24;
-/// Critic requests that are listed, at most. Each one reads a line.
+/// Maximum number of critic requests that are listed. Each one reads a line.
 const MAX_REQUESTS: usize = 50;
 /// If there are more critics, the page has a heat map of all.
 const MAX_WITHOUT_MAP: usize = 3;

@@ -30,7 +30,7 @@ const FRAME: Frame = Frame {
 const MAX_LINKS: usize = 72;
 /// If there are more runs, they are drawn as a band.
 pub(crate) const MAX_LINES: usize = 6;
-/// Columns of a band, at most.
+/// Maximum number of columns of a band.
 const BAND_COLUMNS: usize = 200;
 /// Explains the band to the reader.
 pub(crate) const BAND: &str = "The band covers the middle half of the runs, with their median as a line. \
@@ -233,7 +233,7 @@ impl Overlay {
         let column_of = |share: f64| (visible.of(share) * gaps + 0.5 + 1e-9) / columns as f64;
         let bands = bands(runs, columns, |run, n| {
             let last = if by_share { run.steps } else { longest }.saturating_sub(1) as f64;
-            // Each step extends half the distance to its neighbours. A single step fills the whole
+            // Each step extends half the distance to its neighbors. A single step fills the whole
             // run.
             let share = |at: f64| if last > 0.0 { at / last } else { at + 0.5 };
             (

@@ -16,11 +16,11 @@ use crate::page::scores::plot::ticks_between;
 use crate::page::scores::query::Query;
 use crate::page::shell::Shell;
 
-/// Runs in one overlay, at most.
+/// Maximum number of runs in one overlay.
 const MAX_RUNS: usize = 200;
-/// Runs offered for selection, at most.
+/// Maximum number of runs offered for selection.
 const OFFERED: usize = 30;
-/// Critics offered for selection, at most.
+/// Maximum number of critics offered for selection.
 const MAX_CRITICS: usize = 100;
 
 /// The page of several runs' scores.

@@ -44,7 +44,7 @@ impl<'a> RunHits<'a> {
         run: Option<&'a Summary>,
         mut hits: Vec<(&'a LineMatch, &'a Hit)>,
     ) -> Self {
-        // A text primarily belongs to a step's line. Events repeat it, and the manifest summarises.
+        // A text primarily belongs to a step's line. Events repeat it, and the manifest summarizes.
         let rank = |found: &LineMatch| match found.file {
             TraceFile::Steps => 0,
             TraceFile::Events => 1,

@@ -539,7 +539,7 @@ pub(crate) fn place(found: &LineMatch) -> String {
     }
 }
 
-/// Summarises the result: `12 matches in 3 of 110 runs.` A field that contains the text twice is one
+/// Summarizes the result: `12 matches in 3 of 110 runs.` A field that contains the text twice is one
 /// match.
 fn answer(state: job::State, tally: &Tally, shown: usize) -> String {
     let found = counted(tally.found, "match");

@@ -1,4 +1,4 @@
-//! Fills the view of a step from its line and from what only the run knows: times, neighbouring
+//! Fills the view of a step from its line and from what only the run knows: times, neighboring
 //! steps, and events.
 
 use std::sync::Arc;
@@ -105,7 +105,7 @@ fn exchange(view: &RunView<'_>, n: usize) -> Vec<Link> {
     parts.into_iter().find_map(links).unwrap_or_default()
 }
 
-/// Records of a step that are searched for the request, at most.
+/// Maximum number of records of a step that are searched for the request.
 const MAX_EXCHANGE: usize = 4;
 
 /// Limits the child runs listed for a step. The header links to the others.

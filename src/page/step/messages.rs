@@ -769,7 +769,7 @@ pub(crate) fn compaction_in_words(index: &Index, compaction: &Compaction) -> Str
 const INTERRUPTED: [&str; 2] = ["interrupted", "turn_aborted"];
 /// Codex writes who interrupted it in one of this many records before.
 const MAX_BEFORE: usize = 4;
-/// Interruptions between two steps that are read, at most.
+/// Maximum number of interruptions between two steps that are read.
 const MAX_INTERRUPTIONS: usize = 16;
 
 /// Returns whether a record of Codex says that the user caused the interruption: as the last line of
@@ -847,7 +847,7 @@ pub(crate) fn interruption_before(view: &RunView<'_>, n: usize) -> Option<String
     Some(words)
 }
 
-/// Steps that are searched for the model before a change of it, at most.
+/// Maximum number of steps that are searched for the model before a change of it.
 const MAX_MODEL_STEPS: usize = 1_000;
 
 /// Describes the change if step `n` used another model than its agent's previous step.

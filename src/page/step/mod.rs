@@ -1,7 +1,7 @@
 //! Shows one step as sections in a fixed order, on the run page and on the step's own page.
 //!
 //! The content of the step's line is read here from its JSON. Callers supply what only the run
-//! knows: times, neighbouring steps, and events.
+//! knows: times, neighboring steps, and events.
 
 pub(crate) mod api;
 pub(crate) mod fill;
@@ -135,7 +135,7 @@ pub(crate) struct StepView {
 
 impl HtmlSafe for StepView {}
 
-/// A link to a neighbouring step.
+/// A link to a neighboring step.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct StepLink {
     /// The address of the run page with that step selected, or of the step's own page.
@@ -189,7 +189,7 @@ pub(crate) struct StepEvents {
 /// A row in the events of a step.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct StepEvent {
-    /// The phase's colour class.
+    /// The phase's color class.
     pub class: &'static str,
     pub phase: Line,
     /// The stages: `start → pass`.

@@ -7,9 +7,9 @@ use crate::format::{STORED, stored_texts_in};
 use crate::model::{Record, Span, Symbol, TraceFile};
 use crate::page::run_view::RunView;
 
-/// References that are followed in one record, at most. Further ones stay as they are.
+/// Maximum number of references that are followed in one record. Further ones stay as they are.
 const MAX_REFERENCES: usize = 1_000;
-/// Bytes that are inserted into one record, at most.
+/// Maximum number of bytes that are inserted into one record.
 const MAX_BYTES: usize = 4 << 20;
 
 /// Returns a record with the texts that it refers to.

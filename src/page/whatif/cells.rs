@@ -26,7 +26,7 @@ pub(super) fn steps_per_column(steps: usize) -> usize {
     steps.div_ceil(MAX_COLUMNS).max(1)
 }
 
-/// A row of cells as four paths. Each kind has its own shape, so that colour isn't the only
+/// A row of cells as four paths. Each kind has its own shape, so that color isn't the only
 /// difference.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Template)]
 #[template(path = "whatif/cells.html")]

@@ -207,7 +207,7 @@ pub(super) struct WhatIf {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Search {
-    /// The exact text to find. Case-insensitive for ASCII only
+    /// The literal text to find. Case-insensitive for ASCII only
     text: String,
     /// Searches only the runs that match this query. Same syntax as in list_runs
     #[serde(default)]

@@ -58,7 +58,7 @@ impl Condition for ConsecutiveErrors {
         }
         let (count, limit) = (stats.consecutive_errors, self.max);
         let reading = Self::ROW.compare(count, Op::AtLeast, limit);
-        if count < limit && stats.untold_errors.saturating_add(count) >= limit {
+        if count < limit && stats.unknown_errors.saturating_add(count) >= limit {
             return Check::Unknown("whether some steps failed".into());
         }
         if count < limit {

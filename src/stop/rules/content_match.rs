@@ -21,7 +21,7 @@ impl ContentMatch {
         label: "Text in the reply",
         usage: "content_match=REGEX",
         example: "content_match=(?i)done",
-        when: "the model's text is not empty and matches the pattern",
+        when: "the model's text isn't empty and matches the pattern",
         off: Some("content_match="),
         reads: Reads::Texts,
         field: Some(Field::new(FieldGroup::Answer, Input::Text)),

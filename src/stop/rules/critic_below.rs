@@ -165,7 +165,7 @@ impl Condition for Compiled {
                 .filter(|row| row.unread < steps)
             {
                 row.unread = steps;
-                row.untold = row.untold.saturating_add(row.len).saturating_add(1);
+                row.unknown = row.unknown.saturating_add(row.len).saturating_add(1);
                 row.len = 0;
             }
             return;
@@ -183,7 +183,7 @@ impl Condition for Compiled {
             row.len = row.len.saturating_add(1);
         } else {
             row.len = 0;
-            row.untold = 0;
+            row.unknown = 0;
         }
     }
 
@@ -203,16 +203,16 @@ impl Condition for Compiled {
         if *steps == 0 {
             return off_at_zero();
         }
-        let untold = || {
+        let unknown = || {
             let needs = format!("the score from {} in some steps", the_critic(critic));
             Check::Unknown(Cow::Owned(needs))
         };
         let row = stats.below.get(&self.key);
-        let may_be_low =
-            row.is_some_and(|row| row.len < *steps && row.len.saturating_add(row.untold) >= *steps);
+        let may_be_low = row
+            .is_some_and(|row| row.len < *steps && row.len.saturating_add(row.unknown) >= *steps);
         let Some(score) = self.score(facts) else {
             if facts.is_unread && may_be_low {
-                return untold();
+                return unknown();
             }
             // A step without a score neither ends nor extends a streak. If the critic never gave a
             // score, its name may be wrong.
@@ -232,7 +232,7 @@ impl Condition for Compiled {
             ..Reading::default()
         };
         if may_be_low {
-            return untold();
+            return unknown();
         }
         let Some(row) = row.filter(|row| row.len >= *steps) else {
             return Check::Pass(reading);

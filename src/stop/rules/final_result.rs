@@ -13,7 +13,7 @@ impl FinalResult {
         label: "Non-empty final result",
         usage: "final_result",
         example: "final_result",
-        when: "the final result is not empty",
+        when: "the final result isn't empty",
         accepts: true,
         reads: Reads::Hashes,
         field: Some(Field::new(FieldGroup::Answer, Input::Check)),

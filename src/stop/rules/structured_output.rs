@@ -28,7 +28,7 @@ impl StructuredOutput {
         usage: "structured_output[=SCHEMA.json]",
         example: "structured_output",
         correction: Some(r#"{"type":"structured_output","schema":{"type":"object"}}"#),
-        when: "the answer, or a fenced block in it, is JSON that matches the schema",
+        when: "the answer (with `fenced`, also a fenced block in it) is JSON, and matches the schema if there is one",
         accepts: true,
         reads: Reads::Texts,
         field: Some(Field::new(FieldGroup::Answer, Input::Check)),

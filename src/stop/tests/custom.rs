@@ -57,7 +57,7 @@ fn case_19_closures_are_recorded_as_opaque_and_quoted_in_a_replay() {
 }
 
 #[test]
-fn a_set_is_shared_between_threads() {
+fn a_set_can_be_shared_between_threads() {
     fn shared<T: Send + Sync>(_: &T) {}
     shared(
         &StopSet::<u64>::builder()

@@ -56,7 +56,7 @@ fn person() -> Value {
 }
 
 #[test]
-fn case_10_an_answer_that_fits_its_schema_is_accepted_and_a_miss_says_where() {
+fn case_10_an_answer_that_fits_its_schema_is_accepted_and_an_error_gives_the_position() {
     assert!(accepts(person(), r#"{"name": "Ada", "age": 36}"#));
     let (detail, evidence) = miss(person(), r#"{"name": "Ada", "age": "a lot"}"#);
     assert_eq!(

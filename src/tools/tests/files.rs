@@ -246,7 +246,7 @@ async fn no_tool_writes_where_the_run_is_recorded() {
         &*runs.join("this"),
         &*place.root().join("not there"),
     ]);
-    // The directory is recognised under another name.
+    // The directory is recognized under another name.
     fs::rename(&runs, place.root().join("renamed")).unwrap();
     symlink("renamed", &runs).unwrap();
     let (write, edit) = (

@@ -22,7 +22,7 @@ use super::several::{self, Holder, Member, Opened};
 use super::stamp::{Stamp, Stamps};
 #[cfg(feature = "board")]
 use crate::format::directory_format;
-use crate::format::{Numbering, Origin, Shape, Tool};
+use crate::format::{Numbering, Origin, SEGMENTS, Shape, Tool};
 #[cfg(feature = "board")]
 use crate::model::Format;
 use crate::model::InFile;
@@ -154,6 +154,9 @@ impl RunDir {
                         tool,
                     )));
                 }
+            }
+            if let Some(segment) = newest_segment(&path)? {
+                return Self::of_file(&segment);
             }
             let is_file = |(name, kind): &(OsString, Kind)| {
                 *kind == Kind::File && is_trace_file(Path::new(name))
@@ -917,7 +920,7 @@ impl RunDir {
                 format!("the file has {size} bytes, more than the limit of {max}"),
             ));
         }
-        let mut bytes = Vec::new();
+        let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or_default());
         opened.take(max).read_to_end(&mut bytes)?;
         Ok(bytes)
     }
@@ -925,7 +928,7 @@ impl RunDir {
 
 /// Records with gaps of at most this many bytes are read at once.
 const MAX_GAP_BYTES: u64 = 64 << 10;
-/// The most bytes read at once, unless a single record is longer.
+/// Maximum number of bytes read at once, unless a single record is longer.
 const MAX_AT_ONCE_BYTES: u64 = 1 << 20;
 
 /// Returns how many of the first records are read at once, and how many bytes that takes.
@@ -1022,4 +1025,28 @@ fn why_outdated(index: &Index, size: impl FnOnce() -> Option<u64>) -> Option<Str
         )
     };
     differs.then(|| format!("the file was rewritten: {}", why()))
+}
+
+/// Returns the newest segment of a run whose segments are in this directory, or in its subdirectory for
+/// them.
+///
+/// # Errors
+/// Returns the error of listing the directory.
+fn newest_segment(path: &Path) -> io::Result<Option<PathBuf>> {
+    let is_for_them = |path: &PathBuf| path.ends_with(SEGMENTS) && path.is_dir();
+    let dirs = [path.to_owned(), path.join(SEGMENTS)].into_iter();
+    for path in dirs.filter(is_for_them) {
+        let dir = Dir::open(&path, Path::new(""))?;
+        let is_segment = |name: &OsString| {
+            let tool = recognise(&dir, name).ok().flatten();
+            tool.is_some_and(|tool| tool.is_segment(OsStr::new(SEGMENTS), name))
+        };
+        let files = dir.names()?.into_iter();
+        let files = files.filter(|(_, kind)| *kind == Kind::File);
+        let newest = files.map(|(name, _)| name).filter(is_segment).max();
+        if let Some(name) = newest {
+            return Ok(Some(path.join(name)));
+        }
+    }
+    Ok(None)
 }

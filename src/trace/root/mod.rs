@@ -38,9 +38,9 @@ pub struct RootScan {
     pub fault: Option<String>,
 }
 
-/// The most skipped files of a root that are listed, and the most skipped directories.
+/// Maximum number of skipped files of a root that are listed, and of skipped directories.
 pub const MAX_SKIPPED: usize = 1_000;
-/// The most distinct reasons for skipped files. Further reasons are combined into one.
+/// Maximum number of distinct reasons for skipped files. Further reasons are combined into one.
 const MAX_REASONS: usize = 50;
 
 /// A file, a directory, or an object of a store that isn't shown as a run.
@@ -320,10 +320,20 @@ fn judge(named: &[Candidate]) -> Verdict {
 }
 
 impl Listing {
-    /// Returns the tool if the whole directory is a run, with the file that identifies it.
-    fn whole(&self) -> Option<(&OsString, &'static Tool)> {
+    /// Returns the tool if the whole directory is a run, with the file that identifies it. `dir` is
+    /// the name of the directory.
+    fn whole(&self, dir: &OsStr) -> Option<(&OsString, &'static Tool)> {
         let is_dir = |below: &str| self.subdirs.iter().any(|name| name == below);
-        self.known().find(|(_, tool)| tool.shape.is_whole(is_dir))
+        let whole = self.known().find(|(_, tool)| tool.shape.is_whole(is_dir));
+        whole.or_else(|| self.newest_segment(dir))
+    }
+
+    /// Returns the newest of the files that hold one run after another.
+    fn newest_segment(&self, dir: &OsStr) -> Option<(&OsString, &'static Tool)> {
+        let segments = self
+            .known()
+            .filter(|(name, tool)| tool.is_segment(dir, name));
+        segments.max_by_key(|(name, _)| *name)
     }
 
     /// Returns the files that are traces of other tools.
@@ -359,8 +369,8 @@ impl Listing {
     }
 
     /// Returns whether the subdirectory `name` belongs to the run that this directory is.
-    fn owns(&self, name: &OsStr) -> bool {
-        match self.whole().map(|(_, tool)| tool.shape) {
+    fn owns(&self, dir: &OsStr, name: &OsStr) -> bool {
+        match self.whole(dir).map(|(_, tool)| tool.shape) {
             // Child runs have their own directories next to the record files.
             Some(Shape::Files { below, .. }) => name == below,
             whole => self.is_run || whole.is_some(),
@@ -682,8 +692,9 @@ impl Visit {
         } else {
             format!("{}/{shown}", self.key)
         };
-        let whole = listing.whole();
-        let inside_run = self.inside_run || listing.owns(name) || self.way == Some(&[]);
+        let whole = listing.whole(self.name());
+        let inside_run =
+            self.inside_run || listing.owns(self.name(), name) || self.way == Some(&[]);
         let way = self
             .way
             .or(whole.and_then(|(_, tool)| tool.runs_inside()))
@@ -754,14 +765,19 @@ impl Visit {
             root.file_name()
                 .map_or_else(|| "run".into(), |name| name.to_string_lossy())
         };
-        let own_key = || {
-            if self.key.is_empty() {
-                RunKey::new(&own_name())
-            } else {
-                RunKey::new(&self.key)
-            }
+        let named = |key: &str| match key {
+            "" => RunKey::new(&own_name()),
+            key => RunKey::new(key),
         };
-        let whole = listing.whole();
+        // The key of a session must not change when its next segment begins, so it's the directory
+        // that holds the session.
+        let is_segment = listing.newest_segment(self.name()).is_some();
+        let own_key = || match self.key.rsplit_once('/') {
+            Some((session, _)) if is_segment => RunKey::new(session),
+            None if is_segment && self.depth > 0 => named(""),
+            _ => named(&self.key),
+        };
+        let whole = listing.whole(self.name());
         for (name, tool) in whole
             .into_iter()
             .chain(listing.tools().filter(|_| whole.is_none()))

@@ -226,6 +226,65 @@ fn messages_that_do_not_name_their_session_are_a_run() {
 }
 
 #[test]
+fn a_document_next_to_a_sub_agent_names_the_one_that_started_it() {
+    let temp = tempfile::tempdir().expect("a directory");
+    let path = temp.path().join("agent-a1b2c3d4e5.jsonl");
+    std::fs::copy(sample(CHILD), &path).expect("copied");
+    let document = r#"{"agentType":"general-purpose","parentAgentId":"a0","spawnDepth":2}"#;
+    let beside = temp.path().join("agent-a1b2c3d4e5.meta.json");
+    std::fs::write(&beside, document).expect("written");
+    assert_eq!(read(&path).row.parent.as_deref(), Some("a0"));
+    std::fs::write(&beside, r#"{"spawnDepth":1}"#).expect("written");
+    assert_eq!(read(&path).row.parent, read(&sample(CHILD)).row.parent);
+}
+
+#[test]
+fn an_answer_as_json_ends_the_session() {
+    let line = |n: usize, more: serde_json::Value| {
+        let mut line = serde_json::json!({"uuid": format!("u{n}"), "parentUuid": n.checked_sub(1).map(|n| format!("u{n}")), "sessionId": "5f0c7a52-6d0e-4a53-9b0c-0f6f2b3f1a09", "timestamp": format!("2026-05-04T09:00:0{n}Z"), "isSidechain": false});
+        for (key, value) in more.as_object().expect("an object") {
+            line[key] = value.clone();
+        }
+        format!("{line}\n")
+    };
+    let call = serde_json::json!([{"type": "tool_use", "id": "a", "name": "StructuredOutput", "input": {"n": 3}}]);
+    let result = serde_json::json!([{"type": "tool_result", "tool_use_id": "a", "content": "Structured output provided successfully"}]);
+    let lines = [
+        line(
+            0,
+            serde_json::json!({"type": "user", "message": {"role": "user", "content": "Count."}}),
+        ),
+        line(
+            1,
+            serde_json::json!({"type": "assistant", "message": {"id": "m", "role": "assistant", "model": "claude", "content": call, "stop_reason": "tool_use"}}),
+        ),
+        line(
+            2,
+            serde_json::json!({"type": "attachment", "attachment": {"type": "structured_output", "data": {"n": 3}, "toolUseID": "a"}}),
+        ),
+        line(
+            3,
+            serde_json::json!({"type": "user", "message": {"role": "user", "content": result}, "toolEndsTurn": true}),
+        ),
+    ];
+    let temp = tempfile::tempdir().expect("a directory");
+    let path = temp
+        .path()
+        .join("5f0c7a52-6d0e-4a53-9b0c-0f6f2b3f1a09.jsonl");
+    std::fs::write(&path, lines.concat()).expect("written");
+    let row = read(&path).row;
+    assert_eq!(
+        (&*row.verdict.sentence, row.verdict.certainty.as_str()),
+        ("Answered at step 0", "recorded")
+    );
+    assert_eq!(row.answer.as_deref(), Some(r#"{"n":3}"#));
+    // Without the answer, nothing tells how the turn ended.
+    let without = [&*lines[0], &lines[1], &lines[3]].concat();
+    std::fs::write(&path, without).expect("written");
+    assert_eq!(read(&path).row.answer, None);
+}
+
+#[test]
 fn a_damaged_session_loses_only_what_is_damaged() {
     damaged(&session(3));
     damaged(&sample(CHILD));

@@ -282,6 +282,80 @@ fn the_stream_of_a_later_turn_without_steps_does_not_contradict_the_session() {
 }
 
 #[test]
+fn a_later_turn_of_the_user_decides_the_end_even_without_steps() {
+    let text = std::fs::read_to_string(rollout("09-00-00", 1)).expect("the sample");
+    let temp = tempfile::tempdir().expect("a directory");
+    let path = temp.path().join("rollout-a.jsonl");
+    let line = |n: u32, kind: &str, payload: serde_json::Value| json!({"timestamp": format!("2026-05-04T10:00:0{n}.000Z"), "type": kind, "payload": payload});
+    let started = |trigger: &str| {
+        let attribution = json!({"turn_trigger": trigger});
+        line(
+            0,
+            "event_msg",
+            json!({"type": "task_started", "turn_id": "z", "turn_attribution": attribution}),
+        )
+    };
+    let prompt = line(
+        1,
+        "event_msg",
+        json!({"type": "user_message", "message": "And now?"}),
+    );
+    let stopped = line(
+        2,
+        "event_msg",
+        json!({"type": "turn_aborted", "reason": "interrupted"}),
+    );
+    let error = json!({"message": "429 Too Many Requests", "codex_error_info": {"response_too_many_failed_attempts": {}}});
+    let failed = line(
+        2,
+        "event_msg",
+        json!({"type": "task_complete", "turn_id": "z", "last_agent_message": null, "error": error}),
+    );
+    let end = |lines: &[&serde_json::Value]| {
+        let more: String = lines.iter().map(|line| format!("{line}\n")).collect();
+        std::fs::write(&path, format!("{text}{more}")).expect("written");
+        let row = read(&path).row;
+        let is_answered = row.answer.is_some();
+        (row.verdict.outcome.as_str().to_owned(), is_answered)
+    };
+    let answered = ("completed".to_owned(), true);
+    assert_eq!(end(&[]), answered);
+    let exec = started("exec");
+    assert_eq!(
+        end(&[&exec, &prompt, &stopped]),
+        ("cancelled".to_owned(), false)
+    );
+    assert_eq!(
+        end(&[&exec, &prompt, &failed]),
+        ("failed".to_owned(), false)
+    );
+    // The output of the first turn doesn't contradict that.
+    let id = "019df000-0000-7000-8000-0000000000a1";
+    let stream = [
+        json!({"type": "thread.started", "thread_id": id}),
+        json!({"type": "turn.started"}),
+        json!({"type": "item.completed", "item": {"id": "i", "type": "agent_message", "text": "Done."}}),
+        json!({"type": "turn.completed", "usage": {"input_tokens": 9, "cached_input_tokens": 0, "output_tokens": 1}}),
+    ];
+    let output = temp.path().join("stdout.jsonl");
+    std::fs::write(&output, stream.map(|line| format!("{line}\n")).concat()).expect("written");
+    let said = board(&["list", &temp.path().display().to_string(), "--json"]);
+    std::fs::remove_file(&output).expect("removed");
+    let list: serde_json::Value = serde_json::from_str(&said.stdout).expect("JSON");
+    let runs = list["runs"].as_array().expect("runs");
+    let run = runs.iter().find(|run| run["format"] == "Codex session");
+    let run = run.expect("the session");
+    assert_eq!(
+        (&run["outcome"], &run["certainty"], &run["contradictions"]),
+        (&"failed".into(), &"recorded".into(), &0.into()),
+        "{run}"
+    );
+    // Nobody prompted these turns.
+    assert_eq!(end(&[&exec, &stopped]), answered);
+    assert_eq!(end(&[&started("goal"), &prompt, &stopped]), answered);
+}
+
+#[test]
 fn the_branch_the_effort_and_the_command_that_resumes_are_told() {
     let text = std::fs::read_to_string(rollout("09-00-00", 1)).expect("the sample");
     let git = r#""git":{"branch":"split","commit_hash":"0123456789abcdef"},"cli_version""#;
@@ -313,6 +387,59 @@ fn the_branch_the_effort_and_the_command_that_resumes_are_told() {
     let child = read(&rollout("09-00-03", 2));
     let child = child.index.manifest().get().expect("a manifest");
     assert_eq!((child.resume(), &*child.efforts), (None, [].as_slice()));
+}
+
+#[test]
+fn each_reply_has_the_model_of_its_turn() {
+    let text = std::fs::read_to_string(rollout("09-00-00", 1)).expect("the sample");
+    let context = text
+        .lines()
+        .find(|line| line.contains("\"turn_context\""))
+        .expect("a turn");
+    let lines: Vec<&str> = text.lines().collect();
+    let last_call = lines.iter().rposition(|line| line.contains("_call\""));
+    let (before, after) = lines.split_at(last_call.expect("a call"));
+    let other = context
+        .replace("gpt-5.5", "gpt-5.4")
+        .replace("2026-05-04T09:00:00", "2026-05-04T09:00:09");
+    let temp = tempfile::tempdir().expect("a directory");
+    let path = temp.path().join("rollout-a.jsonl");
+    let all = [before, &[&*other], after].concat().join("\n");
+    std::fs::write(&path, all + "\n").expect("written");
+    let run = read(&path);
+    assert_eq!(run.row.models, ["gpt-5.4", "gpt-5.5"]);
+    assert_eq!(run.step(0)["model"], "gpt-5.5");
+    let newest = run.index.steps().len() - 1;
+    assert_eq!(run.step(newest)["model"], "gpt-5.4");
+}
+
+#[test]
+fn output_with_more_steps_than_the_session_has_replies_is_its_copy() {
+    let text = std::fs::read_to_string(rollout("09-00-00", 1)).expect("the sample");
+    let id = "019df000-0000-7000-8000-0000000000a1";
+    let temp = tempfile::tempdir().expect("a directory");
+    std::fs::write(temp.path().join(format!("rollout-{id}.jsonl")), text).expect("written");
+    let item = |n: usize| json!({"type": "item.completed", "item": {"id": format!("i{n}"), "type": "command_execution", "command": "ls", "aggregated_output": "", "exit_code": 0, "status": "completed"}});
+    let start = [
+        json!({"type": "thread.started", "thread_id": id}),
+        json!({"type": "turn.started"}),
+    ];
+    let stream: String = start
+        .into_iter()
+        .chain((0..9).map(item))
+        .map(|line| format!("{line}\n"))
+        .collect();
+    std::fs::write(temp.path().join("stdout.jsonl"), stream).expect("written");
+    let said = board(&["list", &temp.path().display().to_string(), "--json"]);
+    let list: serde_json::Value = serde_json::from_str(&said.stdout).expect("JSON");
+    let counted: Vec<_> = list["runs"]
+        .as_array()
+        .expect("runs")
+        .iter()
+        .filter(|run| run["duplicate_of"].is_null())
+        .collect();
+    assert_eq!(counted.len(), 1, "{list}");
+    assert_eq!(counted[0]["format"], "Codex session");
 }
 
 #[test]

@@ -63,6 +63,44 @@ fn why_a_reply_ended_is_unknown() {
     }
 }
 
+#[test]
+fn whether_a_command_without_an_error_output_failed_is_unknown() {
+    let call = |id: &str, name: &str| json!({"id": id, "type": "function", "function": {"name": name, "arguments": "{}"}});
+    let state = |id: &str, status: &str, words: &str| json!({"toolCallId": id, "status": status, "output": [{"content": words}]});
+    let session = |calls: &[Value], states: &[Value]| {
+        let reply = json!({"message": {"role": "assistant", "content": "", "toolCalls": calls}, "toolCallStates": states});
+        let history = [
+            json!({"message": {"role": "user", "content": "Go."}}),
+            reply,
+        ];
+        let session =
+            json!({"sessionId": "s", "title": "t", "workspaceDirectory": "/p", "history": history});
+        let temp = tempfile::tempdir().expect("a directory");
+        let path = temp.path().join("s.json");
+        fs::write(&path, session.to_string()).expect("written");
+        let run = read(&path);
+        (
+            run.row.tool_calls,
+            run.row.tool_errors,
+            run.step(0)["action_results"].clone(),
+        )
+    };
+    // `exit 3` without any output is `done`.
+    let done = state("a", "done", "");
+    let (calls, errors, results) = session(&[call("a", "Bash")], &[done]);
+    assert_eq!((calls, errors), (Some(1), None));
+    assert_ne!(results[0]["status"], "success", "{results}");
+    let failed = state(
+        "a",
+        "errored",
+        "Error executing tool Bash: Error (exit code 3): no",
+    );
+    let (_, errors, results) = session(&[call("a", "Bash")], &[failed]);
+    assert_eq!((errors, &results[0]["returncode"]), (Some(1), &3.into()));
+    let (_, errors, _) = session(&[call("a", "Read")], &[state("a", "done", "x")]);
+    assert_eq!(errors, Some(0));
+}
+
 fn reply(words: &str, call: Option<&str>) -> Value {
     let calls = call.map(|id| {
         json!([{"id": id, "type": "function",

@@ -107,6 +107,74 @@ fn the_file_of_events_has_the_offset_of_the_times() {
 }
 
 #[test]
+fn errors_silence_and_interruptions_end_a_session() {
+    let line = |role: &str, content: &str, more: &str| {
+        format!(
+            r#"{{"role": "{role}", "content": "{content}", "timestamp": "2026-05-04T10:00:00.{:06}"{more}}}"#,
+            content.len() * 7 + more.len()
+        )
+    };
+    let end = |rest: &[&str]| {
+        let prompt = line("user", "Go.", "");
+        let first = line("assistant", "@shell(c1): {\"command\": \"echo hi\"}", "");
+        let first = first.replace(
+            "{\"command\": \"echo hi\"}",
+            r#"{\"command\": \"echo hi\"}"#,
+        );
+        let result = line("system", "Ran command", r#", "call_id": "c1""#);
+        let lines = [&[&*prompt, &first, &result], rest].concat();
+        let run = written(&lines);
+        assert_eq!(
+            (run.row.tool_calls, run.row.tool_errors),
+            (Some(1), Some(0))
+        );
+        let verdict = run.row.verdict;
+        let certainty = verdict.certainty.as_str();
+        (
+            verdict.outcome.as_str(),
+            certainty,
+            verdict.sentence.to_string(),
+        )
+    };
+    let fatal = |class: &str| {
+        let more = format!(
+            r#", "metadata": {{"error": true, "error_class": "{class}", "exit_code": 76}}"#
+        );
+        line("system", &format!(r"error: {class}\nkey expired"), &more)
+    };
+    let (outcome, certainty, sentence) = end(&[&fatal("auth_error")]);
+    assert_eq!((outcome, certainty), ("failed", "recorded"));
+    assert_eq!(sentence, "API error after step 0: key expired");
+    let (outcome, _, sentence) = end(&[&fatal("generic")]);
+    assert_eq!(outcome, "failed");
+    assert_eq!(sentence, "Failed with an error after step 0: key expired");
+
+    let reminder = |n: usize| {
+        let spaces = " ".repeat(n);
+        let words = format!("<system>No tool call detected in last message. {spaces}</system>");
+        line("user", &words, "")
+    };
+    let said = |words: &str| line("assistant", words, "");
+    let (one, two) = (reminder(1), reminder(2));
+    let (a, b, c) = (
+        said("One."),
+        said("Two, two."),
+        said("Three, three, three."),
+    );
+    assert_eq!(end(&[&a, &one, &b]).0, "unknown");
+    assert_eq!(end(&[&a, &one, &b, &two]).0, "unknown");
+    let (outcome, certainty, sentence) = end(&[&a, &one, &b, &two, &c]);
+    assert_eq!((outcome, certainty), ("halted", "inferred"));
+    let stopped = "gptme stopped after step 3: two reminders to call a tool had no effect";
+    assert_eq!(sentence, stopped);
+
+    let stopped = said("A long st... ^C Interrupted");
+    let (outcome, certainty, _) = end(&[&stopped]);
+    assert_eq!((outcome, certainty), ("cancelled", "recorded"));
+    assert_eq!(end(&[&stopped, &one]).0, "unknown");
+}
+
+#[test]
 fn a_repository_without_commits_has_no_branch() {
     let workspace = |branch: &str| {
         let text = format!(

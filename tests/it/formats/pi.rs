@@ -1,9 +1,11 @@
 //! Tests sessions and streams of Pi.
 
+use serde_json::{Value, json};
 use trace_board::trace::RunDir;
 
 use super::truth::{FIELDS, compare, files, sessions};
 use super::{Read, damaged, read, sample};
+use crate::cli::board;
 
 const ID: &str = "019df000-0000-7000-8000-0000000000";
 
@@ -292,4 +294,68 @@ fn requests_by_tools_deferred_replies_and_errors_of_a_provider() {
         &*run.row.verdict.sentence,
         "API error after step 1: 500 Internal server error"
     );
+}
+
+#[test]
+fn a_reply_that_broke_off_is_a_failed_step() {
+    let message = |n: u32, message: Value| {
+        let time = format!("2026-05-04T09:00:0{n}.000Z");
+        json!({"type": "message", "id": format!("m{n}"), "timestamp": time, "message": message})
+    };
+    let reply = |stop: &str, error: &str, content: Value| json!({"role": "assistant", "model": "m", "stopReason": stop, "errorMessage": error, "content": content});
+    let text = |words: &str| json!([{"type": "text", "text": words}]);
+    let call = json!([{"type": "toolCall", "id": "c", "name": "bash", "arguments": {}}]);
+    let lines = [
+        json!({"type": "session", "version": 3, "id": "s", "timestamp": "2026-05-04T09:00:00.000Z", "cwd": "/p"}),
+        message(1, json!({"role": "user", "content": "Go."})),
+        message(2, reply("error", "Stream ended", text("This breaks o"))),
+        message(3, reply("error", "Stream ended", call)),
+        message(
+            4,
+            reply("aborted", "Request was aborted", text("So does th")),
+        ),
+        message(5, reply("stop", "", text("Whole."))),
+    ];
+    let temp = tempfile::tempdir().expect("a directory");
+    let path = temp.path().join("session.jsonl");
+    std::fs::write(&path, lines.map(|line| format!("{line}\n")).concat()).expect("written");
+    let run = read(&path);
+    let errors: Vec<Option<&str>> = run
+        .index
+        .steps()
+        .iter()
+        .map(|step| step.error.as_deref())
+        .collect();
+    let cut = Some("incomplete reply: Stream ended");
+    let stopped = Some("incomplete reply: Request was aborted");
+    assert_eq!(errors, [cut, cut, stopped, None]);
+    assert_eq!(run.row.errors, 3);
+    let failures: Vec<_> = run.row.failures.iter().collect();
+    assert_eq!(failures.len(), 2, "{failures:?}");
+}
+
+#[test]
+fn a_fork_names_the_session_that_it_was_forked_from() {
+    let of = |dir: &std::path::Path, n: &str| {
+        let said = board(&["list", &dir.display().to_string(), "--json"]);
+        assert_eq!(said.code, 0, "{}", said.stderr);
+        let list: Value = serde_json::from_str(&said.stdout).expect("JSON");
+        let id = format!("{ID}{n}");
+        let runs = list["runs"].as_array().expect("runs").clone();
+        let run = runs.into_iter().find(|run| run["run_id"] == *id);
+        run.expect("the run")
+    };
+    let dir = sample("tools/pi/--home-me-ledger--");
+    let (fork, original) = (of(&dir, "e2"), of(&dir, "e1"));
+    assert_eq!(fork["copied_from"], original["key"]);
+    assert_eq!(
+        (&fork["copied_steps"], &fork["steps"]),
+        (&0.into(), &1.into())
+    );
+    assert_eq!(original["copied_from"], Value::Null);
+    // Without the original, its id is known.
+    let temp = tempfile::tempdir().expect("a directory");
+    let path = session("09-10-00", "e2");
+    std::fs::copy(&path, temp.path().join(path.file_name().expect("a name"))).expect("copied");
+    assert_eq!(of(temp.path(), "e2")["copied_from"], format!("{ID}e1"));
 }

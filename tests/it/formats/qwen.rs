@@ -190,6 +190,32 @@ impl Lines {
 }
 
 #[test]
+fn the_first_reply_may_be_the_interrupted_one() {
+    let temp = tempfile::tempdir().expect("a directory");
+    let file = temp.path().join("session.jsonl");
+    let end = |writer: Option<&str>, tokens: Option<u32>| {
+        let mut lines = Lines::new(None);
+        lines.message("user", &serde_json::json!({"text": "Talk to me."}));
+        let mut more = serde_json::json!({"message": {"role": "model", "parts": [{"text": "A long story beg"}]}});
+        if let Some(writer) = writer {
+            more["provenance"] = writer.into();
+        }
+        if let Some(tokens) = tokens {
+            more["usageMetadata"] =
+                serde_json::json!({"promptTokenCount": 90, "candidatesTokenCount": tokens});
+        }
+        lines.add("assistant", &more);
+        lines.write(&file);
+        let row = read(&file).row;
+        (row.verdict.outcome.as_str(), row.answer.is_some())
+    };
+    assert_eq!(end(Some("assistant_output"), None), ("cancelled", false));
+    assert_eq!(end(Some("assistant_output"), Some(9)), ("completed", true));
+    // An older version doesn't record responses.
+    assert_eq!(end(None, None), ("completed", true));
+}
+
+#[test]
 fn a_reply_without_a_response_of_the_service_was_interrupted() {
     let temp = tempfile::tempdir().expect("a directory");
     let file = temp.path().join("session.jsonl");

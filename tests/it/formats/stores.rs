@@ -1749,6 +1749,23 @@ fn other_databases_and_other_versions() {
 }
 
 #[test]
+fn the_index_of_another_tool_is_no_store() {
+    let sql = "CREATE TABLE sessions(session_id TEXT PRIMARY KEY, status TEXT, messages_path TEXT);
+        CREATE TABLE schedules(schedule_id TEXT); INSERT INTO sessions VALUES('a', 'completed', '/a')";
+    let (_temp, steps, skipped) = made("sessions.db", sql);
+    assert_eq!(steps.len(), 0);
+    assert_eq!(
+        skipped,
+        ["Cline's session index; the sessions are read from their own files"]
+    );
+    let (_temp, _, skipped) = made("sessions.db", "CREATE TABLE sessions(session_id, status)");
+    assert_eq!(
+        skipped,
+        ["not a Goose store (table `sessions` has no column `id`)"]
+    );
+}
+
+#[test]
 fn only_tables_of_the_format_are_read() {
     // A view could read anything, and so could a table of another module.
     let hostile = [

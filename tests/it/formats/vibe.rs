@@ -2,6 +2,7 @@
 
 use super::truth::{FIELDS, compare};
 use super::{damaged, read, sample};
+use crate::cli::board;
 
 fn journal(session: u8) -> std::path::PathBuf {
     sample(&format!(
@@ -406,4 +407,139 @@ fn a_session_of_version_2_is_read_from_its_messages_and_their_second_document() 
     // A call without a result ends nothing.
     write(&messages[..2]);
     assert_eq!(read(&path).row.verdict.outcome.as_str(), "unknown");
+}
+
+/// Writes the segment of a resumed session. Its first request contains the conversation before, with
+/// these messages.
+fn resumed(path: &std::path::Path, kind: &str, preview: &str, before: &[serde_json::Value]) {
+    let mut sequence = 25;
+    let mut lines = String::new();
+    let mut add = |kind: &str, payload: serde_json::Value| {
+        sequence += 1;
+        let line = serde_json::json!({
+            "payload": payload, "recovery_journal_record_version": 1, "sequence": sequence, "type": kind,
+        });
+        lines += &format!("{line}\n");
+    };
+    let input = |command: serde_json::Value, at: u64| serde_json::json!({"input": {"command": command, "determinism": {"time_unix_ms": 1_777_888_800_000_u64 + at}}});
+    let text = |words: &str| serde_json::json!([{"type": "text", "text": words}]);
+    add(
+        "core_input",
+        input(
+            serde_json::json!({"type": "user_message", "content": text("Second.")}),
+            0,
+        ),
+    );
+    let session = serde_json::json!({"preview": preview, "createdAt": 1_777_888_700_000_u64,
+        "tokenUsage": {"inputTokens": 2_700, "cachedInputTokens": 1_400, "outputTokens": 100}});
+    add(
+        "projection_delta",
+        serde_json::json!({"delta": [{"op": "set_envelope", "state": {"session": session}}]}),
+    );
+    let last = serde_json::json!({"role": "user", "content": text("Second.")});
+    let messages: Vec<_> = before.iter().chain([&last]).collect();
+    let request = serde_json::json!({"iteration": 0, "model_input": {"messages": {"messages": messages, "type": kind}}});
+    add(
+        "action_intent",
+        serde_json::json!({"kind": "completion", "request": request}),
+    );
+    let call = serde_json::json!([{"type": "tool_call", "id": "z", "name": "bash", "arguments_json": "{}"}]);
+    let reply = serde_json::json!({"type": "completion_succeeded", "result": {"finish_reason": "tool_calls", "parts": call,
+        "usage": {"input_tokens": 1_200, "cached_input_tokens": 200, "output_tokens": 40}}});
+    add("core_input", input(reply, 1));
+    let done = serde_json::json!({"type": "tool_succeeded", "call_id": "z", "result": {"structured_content": {"returncode": 0, "stdout": "b"}}});
+    add("core_input", input(done, 2));
+    std::fs::write(path, lines).expect("written");
+}
+
+#[test]
+fn what_came_before_a_resumption_is_counted_from_the_first_request() {
+    let temp = tempfile::tempdir().expect("a directory");
+    let path = temp.path().join("0000000000000026.jsonl");
+    let message = |role: &str, words: &str| serde_json::json!({"role": role, "content": [{"type": "text", "text": words}]});
+    let call = |id: &str| serde_json::json!({"type": "tool_call", "id": id, "name": "bash", "arguments": {}});
+    let given = |id: &str, outcome: &str, words: &str| {
+        serde_json::json!({"role": "tool", "tool_call_id": id, "outcome": outcome, "name": "bash",
+            "content": [{"type": "text", "text": words}]})
+    };
+    let discarded = "Your previous response was discarded because it reached the output token limit after 512 tokens before it finished. Continue.";
+    let before = [
+        message("system", "You help."),
+        message("user", "First,\nand at once."),
+        serde_json::json!({"role": "assistant", "content": [call("a"), call("b"), call("c")]}),
+        given("a", "success", r#"{"returncode": 0, "stdout": "a"}"#),
+        given("b", "success", r#"{"returncode": 3, "stdout": ""}"#),
+        given("c", "failure", r#"{"result": {"type": "error"}}"#),
+        message("user", discarded),
+        message("user", discarded),
+        message("assistant", "A."),
+    ];
+    resumed(&path, "replace", "First, and at…", &before);
+    let run = read(&path);
+    let row = &run.row;
+    // Two replies and two that were discarded, and one in the journal.
+    assert_eq!((row.steps, row.model_calls), (1, Some(5)));
+    assert_eq!((row.tool_calls, row.tool_errors), (Some(4), Some(2)));
+    assert_eq!(row.turns, Some(2));
+    // The session's own total lacks the discarded replies.
+    assert_eq!((row.tokens, row.tokens_unknown), (Some(2_800 + 1_240), 2));
+    // A conversation that was compacted begins with something else.
+    let is_unknown = |kind: &str, preview: &str| {
+        resumed(&path, kind, preview, &before);
+        let row = read(&path).row;
+        assert_eq!((row.steps, row.tokens), (1, Some(4_040)));
+        let calls = (row.model_calls, row.tool_calls, row.tool_errors);
+        calls == (None, None, None) && row.turns.is_none()
+    };
+    assert!(is_unknown("replace", "Before."));
+    assert!(is_unknown("append", "First, and at…"));
+    assert!(!is_unknown("replace", "First, and"));
+    damaged(&path);
+}
+
+#[test]
+fn a_resumption_leaves_the_key_of_a_session_as_it_is() {
+    let temp = tempfile::tempdir().expect("a directory");
+    let dir = temp.path().join("unified").join(id(2));
+    let journals = dir.join("journal");
+    std::fs::create_dir_all(&journals).expect("created");
+    let first = journals.join("0000000000000001.jsonl");
+    std::fs::copy(journal(2), &first).expect("copied");
+    std::fs::write(journals.join("0000000000000023.jsonl"), "").expect("written");
+    std::fs::copy(
+        sample(&format!("tools/vibe/unified/{}/meta.json", id(2))),
+        dir.join("meta.json"),
+    )
+    .expect("copied");
+    let list = |root: &std::path::Path| {
+        let said = board(&["list", &root.display().to_string(), "--json"]);
+        let list: serde_json::Value = serde_json::from_str(&said.stdout).expect("JSON");
+        let runs = list["runs"].as_array().expect("runs").clone();
+        let of = |run: &serde_json::Value| {
+            (
+                run["key"].as_str().expect("a key").to_owned(),
+                run["steps"].as_u64(),
+            )
+        };
+        runs.iter().map(of).collect::<Vec<_>>()
+    };
+    let key = format!("unified/{}", id(2));
+    assert_eq!(list(temp.path()), [(key.clone(), Some(3))]);
+    // Vibe deletes the older segment when the program starts again after this one.
+    resumed(
+        &journals.join("0000000000000023.jsonl"),
+        "append",
+        "First.",
+        &[],
+    );
+    assert_eq!(list(temp.path()), [(key.clone(), Some(1))]);
+    std::fs::remove_file(&first).expect("removed");
+    assert_eq!(list(temp.path()), [(key.clone(), Some(1))]);
+    assert_eq!(list(&dir), [(id(2), Some(1))]);
+    for path in [dir, journals] {
+        let run = trace_board::trace::RunDir::of_file(&path).expect("readable");
+        assert!(run.is_some(), "{}", path.display());
+    }
+    let said = board(&["show", &temp.path().join(key).display().to_string()]);
+    assert_eq!(said.code, 0, "{}", said.stderr);
 }

@@ -189,7 +189,7 @@ fn treasurer(step: &CriticCx<'_, ()>) -> Opinion {
     opinion.score(score).detail("offers", step.step + 1)
 }
 
-/// A critic that calls its own model. Its tokens count towards the run.
+/// A critic that calls its own model. Its tokens count toward the run.
 pub(super) fn judge(stage: &Stage) -> Result<Run> {
     let words = ["moss", "iron", "lantern"];
     let engine = engine(Actor::new(stage, "poet", (), rhyme))

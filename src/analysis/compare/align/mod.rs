@@ -20,9 +20,9 @@ pub(super) mod tests;
 /// One row of the alignment. At least one side has a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 pub(crate) struct Pair {
-    /// The step of run A, by ordinal.
+    /// The step of run A, counted from 0.
     pub a: Option<usize>,
-    /// The step of run B, by ordinal.
+    /// The step of run B, counted from 0.
     pub b: Option<usize>,
     /// Whether both steps request the same: actions and arguments, or the answer.
     #[serde(skip)]

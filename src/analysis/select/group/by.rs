@@ -42,7 +42,7 @@ pub(crate) static GROUPINGS: [Grouping; 11] = [
     of("model", "model", Of::Column(MODEL)),
     of("status", "status", Of::Status),
     of("stop", "stop reason", Of::Column(STOP)),
-    of("writer", "tool", Of::Column(WRITER)),
+    of("writer", "writer", Of::Column(WRITER)),
     of("project", "project", Of::Column(PROJECT)),
     of("task", "task", Of::Column(TASK)),
     of("log", "log", Of::Column(LOG)),
@@ -55,7 +55,7 @@ const fn of(name: &'static str, label: &'static str, of: Of) -> Grouping {
 }
 
 impl Grouping {
-    /// Returns the one with this name. Menus call the writer of a run its tool, so `tool` is one too.
+    /// Returns the one with this name. In JSON, the writer of a run is its `tool`, so that is accepted too.
     pub(crate) fn find(name: &str) -> Option<&'static Grouping> {
         let name = if name == "tool" { "writer" } else { name };
         GROUPINGS.iter().find(|grouping| grouping.name == name)

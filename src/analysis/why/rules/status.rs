@@ -58,7 +58,7 @@ words! {
     pub enum Standing {
         /// It ended the run.
         Fired = "fired",
-        /// It was evaluated, or could have been, and didn't end the run.
+        /// It didn't fire: it was evaluated, or could have been, and didn't end the run.
         Held = "held",
         /// It is switched off.
         Off = "off",

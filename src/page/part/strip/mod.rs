@@ -21,7 +21,7 @@ use crate::page::run_view::{RunView, micros};
 
 /// Columns, at most: about as many as a wide page has pixels.
 pub(crate) const COLUMNS: usize = 1_200;
-/// Links over the picture, at most.
+/// Maximum number of links over the picture.
 const LINKS: usize = 36;
 /// Step labels below the picture, at most approximately.
 const LABELS: usize = 20;
@@ -221,7 +221,7 @@ pub(crate) fn lanes(overview: &Overview) -> (Vec<(&'static str, String)>, usize)
     if let Some(fullest) = whole.fullest {
         let window = overview.window.map_or(0, |window| window.tokens);
         let all = window.max(fullest.input);
-        // Whole pixels, because neighbours are often alike and then share a line of the path.
+        // Whole pixels, because neighbors are often alike and then share a line of the path.
         let height = |tokens: u64| (CONTEXT as f64 * (1.0 - tokens as f64 / all as f64)).round();
         let tokens = |of: fn(&Context) -> Option<u64>| {
             columns

@@ -44,7 +44,7 @@ pub(super) struct Picture {
     pub lanes: Vec<LaneRow>,
     /// In order of their beginning.
     pub marks: Vec<Mark>,
-    /// The class and path of each colour in the picture of the whole run, 1000 wide.
+    /// The class and path of each color in the picture of the whole run, 1000 wide.
     pub overview: Vec<(&'static str, String)>,
     /// The path of the lines at the beginnings of turns, and their names.
     pub turn_lines: Vec<String>,
@@ -376,7 +376,7 @@ fn place<'a>(
     }
 }
 
-/// Merges blocks that are too narrow to see with their neighbours, until the picture has few enough.
+/// Merges blocks that are too narrow to see with their neighbors, until the picture has few enough.
 /// Returns the groups, and how many narrow blocks are in how many groups.
 fn merged<'p, 'a>(placed: &'p [Placed<'a>]) -> (Vec<Group<'p, 'a>>, (usize, usize)) {
     let mut least = VISIBLE;
@@ -422,7 +422,7 @@ fn merged<'p, 'a>(placed: &'p [Placed<'a>]) -> (Vec<Group<'p, 'a>>, (usize, usiz
     }
 }
 
-/// Draws the whole run in one line: a path for each colour. A failure too narrow to see alone is
+/// Draws the whole run in one line: a path for each color. A failure too narrow to see alone is
 /// only an edge below the others, because it would hide what surrounds it.
 fn overview(scale: &Scale, lanes: &Lanes) -> Vec<(&'static str, String)> {
     /// The narrowest bar, and the smallest gap between bars, of 1000.

@@ -8,7 +8,7 @@ const PART: i64 = 10;
 const CUT: f64 = 0.034;
 /// The share of the picture that all cuts may take.
 const ALL_CUTS: f64 = 0.4;
-/// Gaps that are cut, at most.
+/// Maximum number of gaps that are cut.
 const CUTS: usize = 60;
 /// The smallest distance between tick marks, as a share of the picture.
 const APART: f64 = 0.065;

@@ -12,7 +12,7 @@ use crate::page::run_view::{RunView, micros, phase};
 
 /// Blocks listed, at most.
 const SLOWEST: usize = 9;
-/// Tools listed, at most.
+/// Maximum number of tools listed.
 const TOOLS: usize = 10;
 /// Longer calls are truncated; characters.
 const CALL_CHARS: usize = 120;

@@ -1,4 +1,4 @@
-//! Summarises all runs together: the title line, the totals, the line below the table, and an
+//! Summarizes all runs together: the title line, the totals, the line below the table, and an
 //! empty root.
 
 use crate::analysis::columns::{COST, Column, DURATION, Kind, TOKENS};
@@ -13,7 +13,7 @@ use crate::page::shell::When;
 
 /// The query for runs whose files contradict each other.
 const CONTRADICTED: &str = "contradictions>0";
-/// Skipped files and directories that are listed, at most.
+/// Maximum number of skipped files and directories that are listed.
 const MAX_SKIPPED: usize = 100;
 
 /// One line of a list of skipped items, as text for a page.

@@ -42,7 +42,7 @@ pub(super) const LIVE: [ShownStatus; 3] = [
     ShownStatus::Quiet,
     ShownStatus::Stalled,
 ];
-/// Terms that the page suggests dropping, at most. Each one requires a pass over all runs.
+/// Maximum number of terms that the page suggests dropping. Each one requires a pass over all runs.
 const MAX_DROPS: usize = 8;
 
 /// A menu of filters.
@@ -61,7 +61,7 @@ pub(crate) struct Section {
 }
 
 impl Facet {
-    /// Summarises the active filters, for places that show nothing else.
+    /// Summarizes the active filters, for places that show nothing else.
     pub(crate) fn chosen(&self) -> String {
         let on: Vec<&str> = self
             .sections

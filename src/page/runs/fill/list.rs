@@ -19,7 +19,7 @@ use crate::page::shell::Pulse;
 
 /// Rows in a window by default.
 pub(crate) const WINDOW: usize = 200;
-/// Rows on a page, at most. More would be slow to draw and to read.
+/// Maximum number of rows on a page. More would be slow to draw and to read.
 pub(crate) const MAX_ROWS: usize = 1_000;
 
 /// Rows of a group that are shown.

@@ -178,7 +178,7 @@ impl Row<'_> {
         line(&self.run.end_in_brief())
     }
 
-    /// Returns the classes of the cell with the end: its shape, its colour, and whether the end is
+    /// Returns the classes of the cell with the end: its shape, its color, and whether the end is
     /// inferred.
     fn end_classes(&self) -> String {
         let status = self.status();
