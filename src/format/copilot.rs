@@ -488,7 +488,8 @@ impl Session {
             // A reply that isn't in the output reached the output limit, and the last one may have
             // too.
             Some(0) if self.lacks_replies || self.is_hollow => of("Turn ended", Outcome::Unknown),
-            Some(0) if self.inferred(draft).is_some() => of("Answered", Outcome::Completed),
+            // Without a finish reason, a filter may have ended the reply.
+            Some(0) if self.inferred(draft).is_some() => Ended::answered(Ended::NO_CALLS),
             Some(0) | None => of("Turn ended", Outcome::Unknown),
             Some(exit) => {
                 of("Failed with an error", Outcome::Failed).detail(format!("exit code {exit}"))

@@ -419,6 +419,9 @@ impl Session {
         let calls = step.map(|step| &*step.calls).unwrap_or_default();
         let word = &*finish.reason;
         let end = match word {
+            "end_turn" if step.is_some_and(|step| calls.is_empty() && !step.has_text()) => {
+                Some(Ended::unanswered(word))
+            }
             "end_turn" if calls.is_empty() => Some(Ended::answered(word)),
             "max_tokens" => Some(Ended::cut_reply(word)),
             "content_filter" => Some(Ended::refused(word)),

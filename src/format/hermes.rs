@@ -1,8 +1,9 @@
 //! Reads sessions of Hermes Agent: rows of the SQLite database `state.db`.
 //!
 //! A row of `messages` is a prompt, a reply or a result, as for the API. Tokens and costs are
-//! recorded only for a session as a whole. The end is recorded for sub-agents alone, and errors of
-//! the API aren't in the database. This reader is based on version 0.19.
+//! recorded only for a session as a whole, and tokens also for each model in it. The end is recorded
+//! for sub-agents alone, and errors of the API aren't in the database. This reader is based on
+//! version 0.19.
 
 use super::conversation::Conversation;
 use super::ends::{End, ends};
@@ -156,6 +157,7 @@ static ROWS: Rows = Rows {
         of: "session_id",
         order: &["model"],
         columns: &[
+            "session_id",
             "model",
             "task",
             "api_call_count",
@@ -181,7 +183,8 @@ fields! {
         id, source, model, config = "model_config", parent = "parent_session_id", started = "started_at",
         ended = "ended_at", reason = "end_reason", calls = "api_call_count", input = "input_tokens",
         output = "output_tokens", read = "cache_read_tokens", write = "cache_write_tokens",
-        reasoning = "reasoning_tokens", cwd, estimated = "estimated_cost_usd", actual = "actual_cost_usd", title, left_out,
+        reasoning = "reasoning_tokens", cwd, estimated = "estimated_cost_usd", actual = "actual_cost_usd", title, last = "last_seen",
+        left_out,
     }
     struct Config { max_iterations }
     struct Message {
@@ -201,6 +204,9 @@ const ENDS: &[End] = ends! {
     "interrupted" | "interrupt" | "cancelled" => Cancelled, "Interrupted";
     "error" | "failed" => Failed, "Failed with an error";
 };
+
+/// The models of a session that are kept, at most.
+const MAX_MODELS: usize = 64;
 
 /// How the messages begin that the program writes as the user.
 const SYSTEM: &str = "[System: ";
@@ -227,6 +233,8 @@ struct Session {
     is_compacted: bool,
     /// The number of replies whose tokens are in the sums of the session.
     counted: Option<u64>,
+    /// The tokens of each model, with the time of its last use.
+    models: Vec<(Box<str>, Usage, Option<i64>)>,
 }
 
 impl Reader for Session {
@@ -236,6 +244,7 @@ impl Reader for Session {
             1 => self.children = children(record.text),
             2 => {
                 draft.event(EventDraft::new("usage", None));
+                self.used(record.text);
             }
             3 => self.message(record.text, draft),
             _ => draft.issue(IssueKind::TooLong, MORE_ROWS),
@@ -260,6 +269,11 @@ impl Reader for Session {
         // The sums lack replies that were cut short.
         let counted = self.counted.filter(|_| run.tokens.is_some());
         run.replies_uncounted = counted.map_or(0, |counted| replies.saturating_sub(counted));
+        // A request without an answer leaves no message, and a reply that was cut short isn't counted.
+        run.model_calls = self.counted.filter(|calls| *calls > replies);
+        let newest = self.models.iter().max_by_key(|(_, _, at)| *at);
+        run.model = newest.map(|(model, ..)| model.clone()).or(run.model.take());
+        run.models.clone_from(&self.models);
         let lacks = run.cost_usd.is_some() && run.replies_uncounted > 0;
         let note = lacks.then(|| "The recorded cost lacks replies that were cut short.".into());
         run.notes = note.into_iter().collect();
@@ -288,15 +302,10 @@ impl Session {
         self.told = filled(row.reason)
             .and_then(|word| End::of(ENDS, &word))
             .map(|end| end.at_event(at));
-        let or_zero = |value| count(value).unwrap_or_default();
         // Without a complete reply, the sums are zero.
         self.counted = count(row.calls);
         let is_counted = self.counted.is_some_and(|calls| calls > 0);
-        let input = count(row.input).map(|input| {
-            input
-                .saturating_add(or_zero(row.read))
-                .saturating_add(or_zero(row.write))
-        });
+        let usage = usage(&row);
         let run = draft.run();
         run.run_id = short(row.id);
         // If it's no sub-agent, it continues a session whose context was full.
@@ -311,20 +320,29 @@ impl Session {
         run.tool = Some("Hermes Agent".into());
         run.titles.extend(short(row.title));
         if is_counted {
-            run.usage = Usage {
-                input,
-                cached: count(row.read),
-                output: count(row.output),
-                reasoning: count(row.reasoning),
-                written: count(row.write),
-                written_1h: None,
-            };
-            run.tokens = input
-                .zip(count(row.output))
+            run.usage = usage;
+            run.tokens = usage
+                .input
+                .zip(usage.output)
                 .map(|(input, output)| input.saturating_add(output));
         }
         run.cost_usd = above_zero(row.actual).or_else(|| above_zero(row.estimated));
         run.cost_estimated = run.cost_usd.is_some() && above_zero(row.actual).is_none();
+    }
+
+    /// Adds the tokens of a model. Each provider and task of a model has a row.
+    fn used(&mut self, record: &str) {
+        let row = Row::of(record);
+        let Some(model) = short(row.model).filter(|model| !model.is_empty()) else {
+            return;
+        };
+        let (usage, at) = (usage(&row), seconds(row.last));
+        let is_full = self.models.len() >= MAX_MODELS;
+        match self.models.iter_mut().find(|(known, ..)| *known == model) {
+            Some((_, sum, last)) => (*sum, *last) = (sum.plus(usage), at.max(*last)),
+            None if is_full => {}
+            None => self.models.push((model, usage, at)),
+        }
     }
 
     fn message(&mut self, record: &str, draft: &mut Draft<'_>) {
@@ -383,6 +401,7 @@ impl Session {
         let part = part_in(record);
         let finish = part.finish.clone().unwrap_or_default();
         let has_calls = !part.calls.is_empty();
+        let has_text = part.has_text();
         let asked = draft.latest();
         let n = self.talk.reply(
             None,
@@ -411,12 +430,28 @@ impl Session {
                 .compare(Some(steps as f64), self.max_iterations, "iterations")
                 .at_event(at),
             ),
+            ("stop", None) if !has_text => Some(Ended::unanswered("stop").at_event(at)),
             ("stop", None) => Some(Ended::answered("stop").at_event(at)),
             ("length", None) => Some(Ended::cut_reply("length").at_event(at)),
             ("content_filter", None) => Some(Ended::refused("content_filter").at_event(at)),
             _ => None,
         };
         self.end = end;
+    }
+}
+
+/// Returns the tokens of a session or of a model in it. Hermes counts cached input separately from
+/// other input.
+fn usage(row: &Row<'_>) -> Usage {
+    let or_zero = |value| count(value).unwrap_or_default();
+    let cache = or_zero(row.read).saturating_add(or_zero(row.write));
+    Usage {
+        input: count(row.input).map(|input| input.saturating_add(cache)),
+        cached: count(row.read),
+        output: count(row.output),
+        reasoning: count(row.reasoning),
+        written: count(row.write),
+        written_1h: None,
     }
 }
 

@@ -9,13 +9,15 @@
 use std::ffi::OsStr;
 use std::path::Path;
 
+use super::added::own_words;
 use super::conversation::Conversation;
 use super::ends::{End, ends};
 use super::part::{self, is_at_limit, is_refusal, quoted, text};
-use super::recent::RecentSet;
+use super::recent::{Recent, RecentSet};
 use super::turns::Turns;
 use super::value::{
-    aside, below, count, cut, filled, int, is_text, member, millis, number, objects, short, spoken,
+    aside, below, count, cut, filled, int, is_text, member, millis, number, objects, short, silent,
+    spoken,
 };
 use super::{Answer, CallDraft, Draft, EventDraft, Part, Reader, Shape, Source, Tokens, Tool};
 use crate::model::step::NO_WORDS;
@@ -33,6 +35,7 @@ pub(super) static SESSION: Tool = Tool {
         },
         file: "session file",
         is_session: true,
+        adds_to_prompts: false,
         assemble: Some(assembled),
         ..Format::UNKNOWN
     },
@@ -60,13 +63,27 @@ const ENDS: &[End] = ends! {
 /// The tools that only ask the user.
 const QUESTIONS: &[&str] = &["AskUserQuestion"];
 
+/// How the result of a call ends that the program or its user stopped. The output so far comes before.
+const CANCELLED: [&str; 3] = [
+    "Session closed",
+    "Interrupted by user",
+    "Aborted by the user",
+];
+/// How it begins for a tool without output.
+const INTERRUPTED: &str = "The user manually interrupted ";
+/// What the result of a call contains that the user didn't allow.
+const REJECTED: [&str; 2] = [
+    " was not run because the user rejected the approval request.",
+    " was not run because the approval request was cancelled.",
+];
+
 /// How the last line of a shell command's output names the exit code.
 const EXIT: &str = "Command failed with exit code: ";
 
 fields! {
     struct Line {
         kind = "type", protocol = "protocol_version", created = "created_at", time, event, message, model, usage,
-        scope = "usageScope", reason, error, child = "subagentId", parent = "parentAgentId", disclosure = "environmentDisclosure",
+        scope = "usageScope", reason, error, info, tail = "outputTail", child = "subagentId", parent = "parentAgentId", disclosure = "environmentDisclosure",
         before = "tokensBefore", after = "tokensAfter",
     }
     struct Event {
@@ -78,6 +95,9 @@ fields! {
     struct Result { output, failed = "isError", ms = "durationMs" }
     struct Usage { other = "inputOther", output, cached = "inputCacheRead", written = "inputCacheCreation" }
     struct Fault { code, message }
+    struct Task {
+        id = "taskId", call = "parentToolCallId", status, exit = "exitCode", reason = "stopReason",
+    }
 }
 
 /// A session while it is being read.
@@ -97,6 +117,8 @@ struct Session {
     project: Option<(usize, String)>,
     /// The tokens of requests that belong to no step.
     aside: u64,
+    /// The steps whose calls started tasks in the background, by task.
+    tasks: Recent<Box<str>, usize>,
 }
 
 /// A step that began: its id, when, the event of its request with the model, and its number once a
@@ -159,7 +181,7 @@ impl Reader for Session {
             }
             ("usage.record", _) => {
                 draft.event(mark);
-                let usage = line.usage.map(tokens).unwrap_or_default();
+                let usage = line.usage.and_then(tokens).unwrap_or_default();
                 self.aside = self.aside.saturating_add(usage.sum().unwrap_or_default());
             }
             ("llm.request", _) => {
@@ -175,6 +197,16 @@ impl Reader for Session {
                 self.is_cancelled = text(line.reason).is_some_and(|why| why.starts_with("user"));
             }
             ("turn.ended", _) => self.ended(&line, mark, draft),
+            ("task.started", _) => {
+                draft.event(mark);
+                let task = line.info.map(Task::of).unwrap_or_default();
+                let call = text(task.call).unwrap_or_default();
+                if let Some((id, n)) = filled(task.id).zip(self.conversation.step_with(&call)) {
+                    draft.begin_task(n);
+                    self.tasks.insert(id.into(), n);
+                }
+            }
+            ("task.terminated", _) => self.task_ended(&line, record.text, mark, draft),
             ("subagent.spawned", _) => {
                 draft.event(mark);
                 self.spawned(&line, record.file, draft);
@@ -289,6 +321,30 @@ impl Session {
         }
     }
 
+    /// Handles the end of a task in the background, which is part of the result of the call that
+    /// started it.
+    fn task_ended(
+        &mut self,
+        line: &Line<'_>,
+        record: &str,
+        mark: EventDraft<'_>,
+        draft: &mut Draft<'_>,
+    ) {
+        let part = part_of(record, None, None);
+        let failed = part
+            .beside
+            .iter()
+            .any(|answer| answer.status == Some("error"));
+        let id = line.info.and_then(|info| text(Task::of(info).id));
+        let n = self.tasks.remove(&*id.unwrap_or_default());
+        let Some(n) = n.filter(|n| draft.step(*n).is_some()) else {
+            draft.event(mark.failed(failed));
+            return;
+        };
+        draft.results(&[n], mark.failed(failed), part);
+        draft.end_task(n);
+    }
+
     /// Handles a message in the model's context: a prompt, or a reminder by the program.
     fn message(&mut self, line: &Line<'_>, mark: EventDraft<'_>, draft: &mut Draft<'_>) {
         let message = line.message.map(Message::of).unwrap_or_default();
@@ -297,7 +353,12 @@ impl Session {
             .and_then(|origin| text(member(origin, "kind")));
         let is_prompt = matches!(origin.as_deref(), Some("user" | "system_trigger") | None)
             && message.role == Some("\"user\"");
-        if !is_prompt {
+        let words = spoken(message.content);
+        // A message of the program may be a reminder and nothing else.
+        let is_reminder = || {
+            origin.as_deref() != Some("user") && !words.is_empty() && own_words(&words).is_empty()
+        };
+        if !is_prompt || is_reminder() {
             draft.event(mark.stage("note"));
             return;
         }
@@ -305,7 +366,6 @@ impl Session {
         self.ends
             .begin(self.conversation.steps(), end, answer, None);
         (self.end, self.finish, self.step, self.is_cancelled) = (None, None, None, false);
-        let words = spoken(message.content);
         // The program writes the state of the repository before a sub-agent's task.
         let task = words
             .strip_prefix("<git-context>")
@@ -329,6 +389,7 @@ impl Session {
         let end = match &*reason {
             "completed" if is_at_limit(finish) => of(finish, Ended::CUT_REPLY, Outcome::Truncated),
             "completed" if is_refusal(finish) => of(finish, Ended::REFUSED, Outcome::Failed),
+            "completed" if self.is_silent(draft) => of(&reason, Ended::NO_ANSWER, Outcome::Unknown),
             "completed" => of(&reason, "Answered", Outcome::Completed),
             "cancelled" if self.is_cancelled => {
                 of(&reason, "Interrupted by the user", Outcome::Cancelled)
@@ -348,6 +409,12 @@ impl Session {
         };
         self.end = Some(end.at_event(at));
         self.step = None;
+    }
+
+    /// Returns whether the last reply has no text.
+    fn is_silent(&self, draft: &Draft<'_>) -> bool {
+        let step = self.conversation.last().and_then(|n| draft.step(n));
+        step.is_some_and(|step| !step.has_text())
     }
 
     /// Handles the start of a sub-agent.
@@ -421,7 +488,8 @@ fn part_of(record: &str, step: Option<&Part>, project: Option<&str>) -> Part {
     let mut part = Part::default();
     match (line.kind, event.kind) {
         (Some("\"llm.request\""), _) => part.model = text(line.model),
-        (Some("\"usage.record\""), _) => part.tokens = line.usage.map(tokens),
+        (Some("\"task.terminated\""), _) => part.beside.extend(task_in(&line)),
+        (Some("\"usage.record\""), _) => part.tokens = line.usage.and_then(tokens),
         (_, Some("\"content.part\"")) => {
             let piece = event.part.map(Piece::of).unwrap_or_default();
             part.text.extend(filled(piece.text));
@@ -433,7 +501,7 @@ fn part_of(record: &str, step: Option<&Part>, project: Option<&str>) -> Part {
             args: event.args.unwrap_or("{}").to_owned(),
         }),
         (_, Some("\"step.end\"")) => {
-            part.tokens = event.usage.map(tokens);
+            part.tokens = event.usage.and_then(tokens);
             part.finish = text(event.finish);
         }
         (_, Some("\"tool.result\"")) => {
@@ -455,13 +523,14 @@ fn part_of(record: &str, step: Option<&Part>, project: Option<&str>) -> Part {
 fn answer_of(event: &Event<'_>) -> Answer {
     let result = event.result.map(Result::of).unwrap_or_default();
     let said = spoken(result.output);
-    let last = said.trim_end().lines().next_back().unwrap_or_default();
+    let own = without_reference(&said);
+    let last = own.trim_end().lines().next_back().unwrap_or_default();
     let exit = last
         .strip_prefix(EXIT)
         .and_then(|code| code.trim_end_matches('.').parse().ok());
     // Successful results have no flag.
     let status = match result.failed {
-        Some("true") if said == "Session closed" => Some("cancelled"),
+        Some("true") if exit.is_none() && is_cancelled(&said) => Some("cancelled"),
         Some("true") => Some("error"),
         Some("false") | None => event.result.map(|_| "success"),
         Some(_) => None,
@@ -470,9 +539,9 @@ fn answer_of(event: &Event<'_>) -> Answer {
     Answer {
         call: text(event.call).unwrap_or_default(),
         status,
-        error: bad.then(|| match &*said {
+        error: bad.then(|| match own {
             "" => NO_WORDS.to_owned(),
-            said => said.to_owned(),
+            own => own.to_owned(),
         }),
         exit: exit.filter(|_| bad),
         ms: number(result.ms),
@@ -503,8 +572,65 @@ fn change(
     }
 }
 
+/// Returns whether the result of a failed call says that the program or its user stopped it, or that
+/// the user didn't allow it.
+fn is_cancelled(said: &str) -> bool {
+    let is_rejected = || {
+        let first = said.lines().next().unwrap_or_default();
+        first.starts_with("Tool \"") && REJECTED.iter().any(|words| first.contains(words))
+    };
+    let is_aborted = || said.starts_with("Tool \"") && said.ends_with("\" was aborted");
+    let last = said.trim_end().lines().next_back().unwrap_or_default();
+    CANCELLED.contains(&last) || said.starts_with(INTERRUPTED) || is_rejected() || is_aborted()
+}
+
+/// Returns the output of a call without the lines at its end that tell the model where the whole
+/// output is. The program adds them to a long one.
+fn without_reference(said: &str) -> &str {
+    let Some((output, reference)) = said.trim_end().rsplit_once("\ntask_id: ") else {
+        return said;
+    };
+    let mut lines = reference.lines().skip(1);
+    let is_reference = lines
+        .next()
+        .is_some_and(|line| line.starts_with("output_size_bytes: "))
+        && lines.all(|line| line.starts_with("next_step: "));
+    if is_reference {
+        output.trim_end()
+    } else {
+        said
+    }
+}
+
+/// Returns what the end of a task says about the call that started it.
+fn task_in(line: &Line<'_>) -> Option<Answer> {
+    let task = Task::of(line.info?);
+    let exit = int(task.exit);
+    let status = match &*text(task.status)? {
+        "completed" => Some("success"),
+        "failed" | "timed_out" => Some("error"),
+        "killed" => Some("cancelled"),
+        _ => None,
+    };
+    let bad = matches!(status, Some("error" | "cancelled"));
+    let words = || {
+        let said = filled(line.tail).map(|said| said.trim_end().to_owned());
+        said.filter(|said| !said.is_empty())
+            .or_else(|| filled(task.reason))
+            .unwrap_or_else(|| silent(exit))
+    };
+    Some(Answer {
+        call: text(task.call).unwrap_or_default(),
+        status,
+        output: String::new(),
+        error: bad.then(words),
+        exit,
+        ms: None,
+    })
+}
+
 /// Converts the tokens of a request. Kimi Code counts cached input separately from other input.
-fn tokens(usage: &str) -> Tokens {
+fn tokens(usage: &str) -> Option<Tokens> {
     let usage = Usage::of(usage);
     Tokens {
         input: count(usage.other),
@@ -514,4 +640,5 @@ fn tokens(usage: &str) -> Tokens {
         ..Tokens::default()
     }
     .with_cache_as_input()
+    .reported()
 }

@@ -41,6 +41,7 @@ pub(super) static OPENCODE: Tool = Tool {
         file: "database",
         no_end_reason: "OpenCode doesn't record how a session ended",
         is_session: true,
+        adds_to_prompts: false,
         resume: "opencode --session",
         is_in_order: false,
         assemble: Some(|n, records| {
@@ -280,7 +281,8 @@ struct Session {
     is_child: bool,
     /// The id of the message to which the user went back.
     revert: Option<String>,
-    is_reverted: bool,
+    /// The last step before that message, and the end of its turn, once the message is reached.
+    kept: Option<(Option<usize>, Ended)>,
     /// When the session began. A fork begins with copies of older messages.
     created: Option<i64>,
     has_messages: bool,
@@ -304,7 +306,7 @@ impl Session {
             lacks_cost: false,
             is_child: false,
             revert: None,
-            is_reverted: false,
+            kept: None,
             created: None,
             has_messages: false,
             aside: 0,
@@ -330,14 +332,18 @@ impl Reader for Session {
     }
 
     fn look(&mut self, draft: &mut Draft<'_>) {
-        let end = self.end.clone().filter(|_| !self.is_begun);
+        // After a revert, the turns before it are the session.
+        let (last, end) = match &self.kept {
+            Some((last, end)) => (*last, Some(end.clone())),
+            None => (self.last, self.end.clone().filter(|_| !self.is_begun)),
+        };
         let is_known = end.is_some();
         let (outcome, certainty) = (Outcome::Unknown, Certainty::Unknown);
         let missing =
             || Ended::new("", "Its messages are missing", outcome, certainty).note(MISSING);
         let end = end.or_else(|| self.is_missing.then(missing));
         let is_answer = |end: &Ended| end.outcome == Outcome::Completed;
-        let answered = self.last.filter(|_| end.as_ref().is_some_and(is_answer));
+        let answered = last.filter(|_| end.as_ref().is_some_and(is_answer));
         let answer = answered.and_then(|n| draft.said(n));
         let at = draft.latest();
         let run = draft.run();
@@ -408,7 +414,8 @@ impl Session {
         }
         let id = text(message.id);
         if id.is_some() && id == self.revert {
-            self.is_reverted = true;
+            let end = self.end.clone().filter(|_| !self.is_begun);
+            self.kept = Some((self.last, end.unwrap_or_else(reverted)));
         }
         if message.left_out.is_some() || pieces(&message).any(|piece| piece.left_out.is_some()) {
             draft.issue(IssueKind::TooLong, LARGE_MESSAGE);
@@ -544,13 +551,24 @@ impl Session {
             .filter_map(|piece| State::of(piece.state?).metadata)
             .filter_map(|metadata| filled(Details::of(metadata).session));
         self.children.extend(children.map(Box::from));
-        if self.is_reverted {
+        if self.kept.is_some() {
             draft.leave(n, true);
         }
         self.is_begun = is_begun(message);
         self.end = ended(message, &part, n).map(|end| end.at_event(at));
         draft.part(n, part);
     }
+}
+
+/// Returns the end of a session of which the user undid everything from a message on, if the turn
+/// before it has no end.
+fn reverted() -> Ended {
+    Ended::new(
+        "revert",
+        "Undone by the user",
+        Outcome::Cancelled,
+        Certainty::Recorded,
+    )
 }
 
 /// Returns the end of the turn that this reply completes, if it does.
@@ -566,6 +584,7 @@ fn ended(message: &Message<'_>, part: &Part, n: usize) -> Option<Ended> {
     }
     let finish = finish_of(message)?;
     match &*finish {
+        "stop" if part.calls.is_empty() && !part.has_text() => Some(Ended::unanswered(&finish)),
         "stop" => Some(Ended::answered(&finish)),
         "length" => Some(Ended::cut_reply(&finish)),
         "content-filter" => Some(Ended::refused(&finish)),

@@ -44,6 +44,9 @@ pub struct Format {
     pub has_exchange: bool,
     /// Whether its tools are shell commands, so that the command of a call begins with the tool's name.
     pub has_command_tools: bool,
+    /// Whether the program may add texts in tags to those of the user, such as reminders for the model.
+    /// If not, the user wrote such tags.
+    pub adds_to_prompts: bool,
     /// Whether a run shares records with another one only if it names one, even if both begin alike.
     pub names_copied: bool,
     /// Whether a provider's ids of its calls identify a step, because its records have no times.
@@ -110,6 +113,7 @@ impl Format {
         is_in_order: false,
         has_reply_steps: true,
         has_exchange: false,
+        adds_to_prompts: true,
         names_copied: false,
         has_command_tools: false,
         is_known_by_calls: false,

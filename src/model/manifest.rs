@@ -149,6 +149,9 @@ pub struct Manifest {
     pub paid_children: Vec<Box<str>>,
     /// The tokens by kind, if recorded for the run as a whole.
     pub usage: Usage,
+    /// The tokens by model, if recorded for the run as a whole, with the time of each model's last use
+    /// in microseconds since the epoch.
+    pub models: Vec<(Box<str>, Usage, Option<i64>)>,
     /// The number of model replies, as counted by the run itself.
     pub model_calls: Option<u64>,
     /// The number of tool results whose calls aren't in the records.

@@ -1255,21 +1255,40 @@ fn spent_or_whole(index: &Index, tally: &RunTally, unknown: usize) -> Vec<Spent>
     if !of_steps.is_empty() {
         return of_steps;
     }
-    let model = index
-        .manifest()
-        .get()
-        .and_then(|manifest| manifest.model_of_steps());
-    of_whole(index, model.unwrap_or_default())
+    let manifest = index.manifest().get();
+    let whole = usage(index);
+    let unknown = u32::try_from(uncounted(index)).unwrap_or(u32::MAX);
+    let models = manifest.map_or(&[][..], |manifest| &manifest.models);
+    let of_models = models.iter().map(|(_, usage, _)| *usage);
+    // The models' tokens count only if they're those of the run.
+    if of_models
+        .reduce(Usage::plus)
+        .is_some_and(|sum| (sum.input, sum.output) == (whole.input, whole.output))
+    {
+        let spent = models
+            .iter()
+            .filter_map(|(model, usage, at)| of_whole(model, *usage, at.or(index.last_ts())));
+        let mut spent: Vec<Spent> = spent.collect();
+        // It's not recorded which model the other replies are of.
+        if let Some(last) = spent.last_mut() {
+            last.unknown = unknown;
+        }
+        return spent;
+    }
+    let model = manifest.and_then(|manifest| manifest.model_of_steps());
+    let spent = of_whole(model.unwrap_or_default(), whole, index.last_ts());
+    spent
+        .map(|spent| Spent { unknown, ..spent })
         .into_iter()
         .collect()
 }
 
-fn of_whole(index: &Index, model: &str) -> Option<Spent> {
-    let usage = usage(index);
+/// Returns the tokens of a whole run, or of a model in it, at the time of the last use.
+fn of_whole(model: &str, usage: Usage, at: Option<i64>) -> Option<Spent> {
     let (input, output) = usage.input.zip(usage.output)?;
     let cached = usage.cached.unwrap_or(0).min(input);
     let written = usage.written.unwrap_or(0).min(input - cached);
-    let quarter = index.last_ts().map(|ts| ts.div_euclid(QUARTER));
+    let quarter = at.map(|ts| ts.div_euclid(QUARTER));
     (input > 0 || output > 0).then(|| Spent {
         model: model.into(),
         quarter: quarter.and_then(|quarter| i32::try_from(quarter).ok()),
@@ -1278,7 +1297,6 @@ fn of_whole(index: &Index, model: &str) -> Option<Spent> {
         written,
         written_1h: usage.written_1h.unwrap_or(0).min(written),
         output,
-        unknown: u32::try_from(uncounted(index)).unwrap_or(u32::MAX),
         ..Spent::default()
     })
 }
@@ -1292,10 +1310,10 @@ fn uncounted(index: &Index) -> usize {
 
 /// Returns the run's model and those of its steps, if that's more than one.
 fn models(index: &Index) -> Vec<String> {
-    let of_run = index
-        .manifest()
-        .get()
-        .and_then(|manifest| manifest.model.as_deref());
+    let manifest = index.manifest().get();
+    let of_run = manifest.and_then(|manifest| manifest.model.as_deref());
+    let of_whole = manifest.map_or(&[][..], |manifest| &manifest.models);
+    let of_whole = of_whole.iter().map(|(model, ..)| &**model);
     let of_steps = index
         .tally()
         .run
@@ -1304,7 +1322,7 @@ fn models(index: &Index) -> Vec<String> {
         .map(|(key, _)| index.name(key.model))
         .filter(|name| !name.is_empty());
     let mut all: Vec<String> = Vec::new();
-    for model in of_run.into_iter().chain(of_steps) {
+    for model in of_run.into_iter().chain(of_whole).chain(of_steps) {
         if all.iter().all(|known| known != model) {
             all.push(model.to_owned());
         }

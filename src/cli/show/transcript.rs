@@ -8,7 +8,7 @@ use crate::page::part::fold::{Fold, Folded, More, ValueLinks};
 use crate::page::part::tool::ToolLine;
 use crate::page::run_view::RunView;
 use crate::page::step::StepView;
-use crate::page::step::fill::{StepPlace, step_brief};
+use crate::page::step::fill::{LEFT, StepPlace, step_brief};
 use crate::page::step::messages::{
     compaction_in_words, compactions_before, interruption_before, prompts_before,
 };
@@ -85,6 +85,15 @@ impl Page<'_> {
         let mut lines: Vec<String> = Vec::new();
         if step_view.unreadable.is_some() {
             lines.push("The line can't be read; `board check` shows why".to_owned());
+        }
+        if self
+            .view
+            .index
+            .steps()
+            .get(n)
+            .is_some_and(|step| step.is_abandoned)
+        {
+            lines.push(self.look.paint(Ink::Dim, &format!("({LEFT})")));
         }
         if let Some(thought) = &step_view.thought {
             let words = format!("Thought: {}", thought.first_line());

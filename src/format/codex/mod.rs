@@ -40,6 +40,7 @@ pub(super) static ROLLOUT: Tool = Tool {
         },
         file: "session file",
         is_session: true,
+        adds_to_prompts: false,
         resume: "codex resume",
         is_in_order: true,
         assemble: Some(|n, records| {

@@ -181,6 +181,8 @@ struct OpenStep {
     first: RecordPlace,
     /// Whether its reply is complete, so that only tool results can follow.
     closed: bool,
+    /// The tasks that its calls started and whose ends aren't recorded yet.
+    tasks: u32,
     /// Whether anything was added since its head was built.
     touched: bool,
     /// Its share of the sums.
@@ -352,7 +354,13 @@ impl<'a> Draft<'a> {
         mark: EventDraft<'_>,
     ) -> usize {
         if let Some(n) = known {
+            // The steps of agents that run in parallel overlap: the step doesn't begin again.
+            let kind = match n + 1 == self.open.next_step {
+                true => mark.kind,
+                false => EventKind::Inside,
+            };
             self.event(EventDraft {
+                kind,
                 step: Some(n),
                 ..mark
             });
@@ -371,7 +379,8 @@ impl<'a> Draft<'a> {
     /// Adds the record as a prompt. The first prompt is the task of the run.
     pub fn prompt(&mut self, words: Option<&str>, mark: &EventDraft<'_>) {
         // The task is the first message that a user wrote, rather than a program.
-        let is_own = words.is_none_or(|words| words.is_empty() || !own_words(words).is_empty());
+        let is_own =
+            words.is_none_or(|words| words.is_empty() || !self.own_words(words).is_empty());
         let note = (!self.open.has_task && is_own).then(|| self.task(words));
         self.event(EventDraft {
             stage: "prompt",
@@ -384,10 +393,17 @@ impl<'a> Draft<'a> {
     pub fn task(&mut self, words: Option<&str>) -> EventNote {
         self.open.has_task = true;
         EventNote::Init(Box::new(InitNote {
-            task: words.map(|words| cut(own_words(words))),
+            task: words.map(|words| cut(self.own_words(words))),
             title: words.and_then(task_line).map(cut),
             ..InitNote::default()
         }))
+    }
+
+    fn own_words<'w>(&self, words: &'w str) -> &'w str {
+        match self.open.manifest.format.adds_to_prompts {
+            true => own_words(words),
+            false => words,
+        }
     }
 
     /// Returns whether an event recorded the task.
@@ -577,6 +593,23 @@ impl<'a> Draft<'a> {
             .get_mut(&n)
             .into_iter()
             .for_each(|step| step.closed = true);
+    }
+
+    /// Keeps step `n` open for the end of a task that one of its calls started.
+    pub fn begin_task(&mut self, n: usize) {
+        let grows = self.open.grows;
+        if let Some(step) = self.open.steps.get_mut(&n)
+            && !(grows && step.is_over())
+        {
+            step.tasks = step.tasks.saturating_add(1);
+        }
+    }
+
+    /// Records that such a task ended. The newest event is its end.
+    pub fn end_task(&mut self, n: usize) {
+        if let Some(step) = self.open.steps.get_mut(&n) {
+            step.tasks = step.tasks.saturating_sub(1);
+        }
     }
 
     /// Returns how many calls of step `n` have no result. Zero if no result can follow for the step.
@@ -919,7 +952,7 @@ impl OpenStep {
     /// Returns whether no part can follow. The result must not depend on how the records were
     /// divided into looks.
     fn is_over(&self) -> bool {
-        self.closed && self.part.unanswered() == 0
+        self.closed && self.tasks == 0 && self.part.unanswered() == 0
     }
 
     /// Drops everything but the head.

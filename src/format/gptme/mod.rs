@@ -174,6 +174,8 @@ struct Session {
     /// The cost so far in US dollars, and whether a reply has none.
     cost: f64,
     lacks_cost: bool,
+    /// The text of the turn's last reply with text and without calls.
+    said: Option<Box<str>>,
 }
 
 impl Reader for Session {
@@ -262,6 +264,12 @@ impl Session {
         let run = draft.run();
         run.model = part.model.as_deref().map(cut).or(run.model.take());
         let asked = began.or(draft.latest());
+        // Which code blocks of the reply before were calls is known by now.
+        let before = self.conversation.last();
+        let is_text = |n: &usize| draft.step(*n).is_some_and(|step| step.calls.is_empty());
+        let said = before.filter(is_text).and_then(|n| draft.said(n));
+        let said = said.filter(|words| !words.ends_with(INTERRUPTED));
+        self.said = said.or(self.said.take());
         let is_interrupted = (part.text.last()).is_some_and(|words| words.ends_with(INTERRUPTED));
         if !part.calls.is_empty() {
             self.reminders = 0;
@@ -287,7 +295,7 @@ impl Session {
             let (end, answer) = self.settled(draft);
             self.ends
                 .begin(self.conversation.steps(), end, answer, None);
-            self.end = None;
+            (self.end, self.said) = (None, None);
             self.conversation.prompt(words, &mark, draft);
         }
         self.is_replied = false;
@@ -378,7 +386,14 @@ impl Session {
                 .map(without_calls)
         };
         let end = self.end.clone().or_else(cancelled).or_else(silent);
-        self.ends.settle_said(end, last, draft)
+        let is_answer = |end: &Ended| end.outcome == Outcome::Completed;
+        // The model often answers first, and calls `complete` in a reply without text.
+        let answer = end.as_ref().filter(|end| is_answer(end)).and_then(|_| {
+            let own = last.and_then(|n| draft.said(n));
+            own.or_else(|| self.said.clone())
+        });
+        self.ends
+            .settle(end, answer, self.conversation.steps(), None)
     }
 }
 

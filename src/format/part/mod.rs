@@ -130,6 +130,14 @@ impl Tokens {
         Some(self.input?.saturating_add(self.output?))
     }
 
+    /// Returns the tokens, or `None` if all are zero: programs write zeros if the provider reported
+    /// no usage.
+    pub fn reported(self) -> Option<Self> {
+        let counts = [self.input, self.cached, self.output, self.written];
+        let is_used = counts.into_iter().flatten().any(|tokens| tokens > 0);
+        is_used.then_some(self)
+    }
+
     /// Adds the cached tokens and those written to the cache to the input, for tools that count them
     /// separately.
     pub fn with_cache_as_input(self) -> Self {
@@ -407,6 +415,11 @@ impl Part {
             &self.thought
         };
         Some(joined(texts)).filter(|text| !text.is_empty())
+    }
+
+    /// Returns whether the model wrote any text.
+    pub fn has_text(&self) -> bool {
+        self.text.iter().any(|text| !text.trim().is_empty())
     }
 
     /// Returns whether a result records that its call failed.

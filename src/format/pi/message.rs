@@ -116,6 +116,7 @@ impl Dialog {
             return None;
         }
         self.spent(&message.usage.map(Usage::of).unwrap_or_default());
+        self.lacks_cost |= part.tokens.is_none();
         let run = draft.run();
         run.model = part.model.as_deref().map(cut).or(run.model.take());
         let asked = asked.or(draft.latest());
@@ -203,6 +204,7 @@ fn end_of(message: &Message<'_>) -> Option<Ended> {
     match &*stop {
         // The provider hands out a deferred reply later.
         "toolUse" | "pending" | "deferred" => None,
+        "stop" if spoken(message.content).trim().is_empty() => Some(Ended::unanswered(&stop)),
         "stop" => Some(Ended::answered(&stop)),
         _ => End::of(ENDS, &stop)
             .map(|end| end.detail(detail))
@@ -253,7 +255,7 @@ fn reply_of(message: &Message<'_>) -> Part {
     let mut part = Part {
         model: text(message.model),
         finish: filled(message.raw).or_else(|| stop.clone()),
-        tokens: message.usage.map(|_| tokens(&usage)),
+        tokens: message.usage.and_then(|_| tokens(&usage).reported()),
         cost: cost(&usage).map(|(usd, _)| usd),
         is_incomplete: is_broken_off && !filled(message.raw).is_some_and(|raw| is_refusal(&raw)),
         error: is_broken_off.then(|| filled(message.error).unwrap_or_else(|| NO_WORDS.to_owned())),

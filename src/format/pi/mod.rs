@@ -30,6 +30,7 @@ pub(super) static SESSION: Tool = Tool {
         },
         file: "session file",
         is_session: true,
+        adds_to_prompts: false,
         is_in_order: true,
         assemble: Some(assembled),
         ..Format::UNKNOWN

@@ -25,6 +25,7 @@ pub(in crate::format) static STREAM: Tool = Tool {
             ..Capabilities::NONE
         },
         file: CAPTURED,
+        adds_to_prompts: false,
         assemble: Some(assembled),
         ..Format::UNKNOWN
     },

@@ -183,6 +183,12 @@ impl Ended {
         Self::new(word, "Answered", Outcome::Completed, Certainty::Inferred)
     }
 
+    /// Creates the end of a turn whose last reply has neither calls nor text, such as one of nothing
+    /// but thoughts. `word` is the finish reason.
+    pub fn unanswered(word: &str) -> Self {
+        Self::new(word, Self::NO_ANSWER, Outcome::Unknown, Certainty::Inferred)
+    }
+
     /// Creates the end of a run whose last reply made no tool calls and was truncated. `word` is
     /// the finish reason.
     pub fn cut_reply(word: &str) -> Self {
@@ -244,6 +250,9 @@ impl Ended {
             ))
         }
     }
+
+    /// The headline of a turn that completed without an answer.
+    pub const NO_ANSWER: &str = "Turn ended without an answer";
 
     /// The headline of a run whose last reply was truncated.
     pub const CUT_REPLY: &str = "Reply token limit reached";

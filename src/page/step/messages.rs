@@ -247,7 +247,9 @@ pub(crate) fn user_commands_before(view: &RunView<'_>, n: usize, most: usize) ->
             .then(|| view.lines.record(TraceFile::Events, event.span).ok())
             .flatten();
         let json = record.as_ref().and_then(|record| Json::parse(&record.text));
-        let words = json.as_ref().and_then(prompted).unwrap_or_default();
+        let words = json.as_ref();
+        let words = words.and_then(|json| prompted(json, words_of(view)));
+        let words = words.unwrap_or_default();
         let ran = json
             .as_ref()
             .and_then(UserShell::in_record)
@@ -328,7 +330,7 @@ fn recorded_task(view: &RunView<'_>) -> Option<Prompted> {
     let record = view.lines.record(TraceFile::Events, event.span).ok()?;
     let record = with_texts(view, record);
     let json = Json::parse(&record.text)?;
-    let words = prompted(&json)?;
+    let words = prompted(&json, words_of(view))?;
     words
         .starts_with(task.trim_end_matches('…'))
         .then_some(Prompted {
@@ -395,11 +397,11 @@ fn first_prompts_before(view: &RunView<'_>, n: usize, most: usize) -> Vec<Prompt
             };
             let is_reply = at == end;
             let (words, has_pictures) = match messages(&json) {
-                Some(list) => (listed_before(list, n), false),
+                Some(list) => (listed_before(list, n, words_of(view)), false),
                 None if is_reply => (Vec::new(), false),
                 None => {
                     let has_pictures = has_pictures(&json);
-                    let words = prompted(&json);
+                    let words = prompted(&json, words_of(view));
                     // A prompt may be a picture without words.
                     let words = words.or_else(|| has_pictures.then(String::new));
                     (words.into_iter().collect(), has_pictures)
@@ -503,8 +505,19 @@ fn messages<'v, 'a>(record: &'v Json<'a>) -> Option<&'v [Json<'a>]> {
     }
 }
 
+/// Returns the user's words in a text of the user's.
+type OwnWords = fn(&str) -> &str;
+
+/// Returns how to get the user's words in a run: some programs add texts to the user's.
+fn words_of(view: &RunView<'_>) -> OwnWords {
+    match view.index.format().adds_to_prompts {
+        true => own_words,
+        false => |words| words,
+    }
+}
+
 /// Returns what the user wrote in a list of messages between the previous reply and step `n`.
-fn listed_before(messages: &[Json<'_>], n: usize) -> Vec<String> {
+fn listed_before(messages: &[Json<'_>], n: usize, own: OwnWords) -> Vec<String> {
     let is_kind =
         |message: &Json<'_>, kind: &str| message.get("type").and_then(Json::as_str) == Some(kind);
     let mut replies = 0;
@@ -515,7 +528,7 @@ fn listed_before(messages: &[Json<'_>], n: usize) -> Vec<String> {
         let is_given =
             matches!(message.get("content"), Some(Json::Array(parts)) if parts.iter().any(given));
         if replies == n && is_kind(message, "user") && !is_given {
-            let words = own_text_of(message);
+            let words = own_text_of(message, own);
             let is_prompt = !words.starts_with("<session_context>") && !UserShell::is_in(&words);
             found.extend(Some(words).filter(|_| is_prompt));
         }
@@ -530,12 +543,13 @@ const USER_TEXT: &str = "user_text";
 
 /// Returns what the user wrote in a prompt record. The record may also be the text itself, or a list of
 /// messages. Only the user's count.
-fn prompted(record: &Json<'_>) -> Option<String> {
+fn prompted(record: &Json<'_>, own: OwnWords) -> Option<String> {
     match record {
-        Json::String(words) => return Some(own_words(words).to_owned()),
+        Json::String(words) => return Some(own(words).to_owned()),
         Json::Array(list) => {
             let is_user = |message: &&Json<'_>| role_of(message) == Some("user");
-            let words = list.iter().filter(is_user).map(own_text_of);
+            let words = list.iter().filter(is_user);
+            let words = words.map(|message| own_text_of(message, own));
             let words: Vec<String> = words.filter(|words| !words.is_empty()).collect();
             return (!words.is_empty()).then(|| words.join("\n\n"));
         }
@@ -545,18 +559,18 @@ fn prompted(record: &Json<'_>) -> Option<String> {
         .get("attachment")
         .and_then(|attachment| attachment.get("prompt"))
     {
-        return Some(own_words_in(queued));
+        return Some(own_words_in(queued, own));
     }
     if let Some(words) = record
         .get("payload")
         .and_then(|payload| payload.get("message"))
         .and_then(Json::as_str)
     {
-        return Some(own_words(words).to_owned());
+        return Some(own(words).to_owned());
     }
     PLACES.iter().find_map(|(_, way)| {
         let message = way.iter().try_fold(record, |at, key| at.get(key))?;
-        Some(own_text_of(message)).filter(|words| !words.is_empty())
+        Some(own_text_of(message, own)).filter(|words| !words.is_empty())
     })
 }
 
@@ -920,8 +934,10 @@ fn text_of(message: &Json<'_>) -> String {
 }
 
 /// Returns what the user wrote in a message.
-fn own_text_of(message: &Json<'_>) -> String {
-    content_of(message).map(own_words_in).unwrap_or_default()
+fn own_text_of(message: &Json<'_>, own: OwnWords) -> String {
+    content_of(message)
+        .map(|content| own_words_in(content, own))
+        .unwrap_or_default()
 }
 
 fn content_of<'v, 'a>(message: &'v Json<'a>) -> Option<&'v Json<'a>> {
@@ -943,17 +959,17 @@ fn words_in(content: &Json<'_>) -> String {
 }
 
 /// Returns the same without texts that a program added to those of the user.
-fn own_words_in(content: &Json<'_>) -> String {
+fn own_words_in(content: &Json<'_>, own: OwnWords) -> String {
     match content {
-        Json::String(text) => own_words(text).to_owned(),
+        Json::String(text) => own(text).to_owned(),
         Json::Array(blocks) => {
             let is_own = |block: &&Json<'_>| block.get("synthetic") != Some(&Json::Bool(true));
             let texts = blocks.iter().filter(is_own).filter_map(text_in);
-            let own = texts.filter_map(|text| {
-                let words = own_words(text);
+            let texts = texts.filter_map(|text| {
+                let words = own(text);
                 (!words.is_empty() || text.is_empty()).then_some(words)
             });
-            own.collect::<Vec<_>>().join("\n")
+            texts.collect::<Vec<_>>().join("\n")
         }
         _ => String::new(),
     }

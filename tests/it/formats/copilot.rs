@@ -1,5 +1,7 @@
 //! Tests sessions and streams of GitHub Copilot CLI.
 
+use serde_json::{Value, json};
+
 use super::truth::{FIELDS, compare, files, sessions};
 use super::{Read, damaged, read, sample};
 
@@ -185,13 +187,69 @@ fn a_call_that_a_rule_denies_has_failed() {
     assert_eq!(rejected.step(0)["action_results"][0]["status"], "cancelled");
 }
 
+/// The records of sub-agents that run at once are between each other.
+#[test]
+fn replies_that_come_while_another_one_is_written_begin_no_step_again() {
+    let at = |n: usize| format!("2026-05-04T09:00:{n:02}.000Z");
+    let line = |n: usize, kind: &str, agent: Option<&str>, data: &Value| {
+        let mut line = json!({"type": kind, "data": data, "id": format!("r{n}"), "timestamp": at(n), "parentId": null});
+        if let Some(agent) = agent {
+            line["agentId"] = json!(agent);
+        }
+        line
+    };
+    let spent = |id: &str| {
+        json!({"usage": {"model": "gpt-5", "inputTokens": 100, "outputTokens": 10, "apiCallId": id,
+            "interactionType": "conversation-agent", "finishReason": "tool_calls"}})
+    };
+    let says = |id: &str, calls: &[&str]| {
+        let calls = calls
+            .iter()
+            .map(|call| json!({"toolCallId": call, "name": "bash", "arguments": {}}));
+        json!({"content": "", "apiCallId": id, "model": "gpt-5", "turnId": "0", "toolRequests": calls.collect::<Vec<_>>()})
+    };
+    let ends = |call: &str, exit: i64| json!({"toolCallId": call, "success": true, "result": {"content": "x"}, "shellExecution": {"exitCode": exit}});
+    let lines = [
+        (
+            "session.start",
+            None,
+            json!({"sessionId": "s", "context": {"cwd": "/p"}}),
+        ),
+        ("user.message", None, json!({"content": "Ask two helpers."})),
+        ("session.usage_record", None, spent("m1")),
+        ("assistant.message", None, says("m1", &["t1", "t2"])),
+        ("session.usage_record", Some("a"), spent("a1")),
+        ("session.usage_record", Some("b"), spent("b1")),
+        ("assistant.message", Some("a"), says("a1", &["c1"])),
+        ("assistant.message", Some("b"), says("b1", &["c2"])),
+        ("tool.execution_complete", Some("b"), ends("c2", 5)),
+        ("tool.execution_complete", Some("a"), ends("c1", 0)),
+        ("tool.execution_complete", None, ends("t1", 0)),
+        ("tool.execution_complete", None, ends("t2", 0)),
+    ];
+    let lines = lines.iter().enumerate();
+    let text: String = lines
+        .map(|(n, &(kind, agent, ref data))| format!("{}\n", line(n, kind, agent, data)))
+        .collect();
+    let temp = tempfile::tempdir().expect("a directory");
+    let path = temp.path().join("events.jsonl");
+    std::fs::write(&path, text).expect("written");
+    let row = read(&path).row;
+    assert_eq!((row.steps, row.steps_nested, row.issues), (3, 2, (0, 0)));
+    assert_eq!((row.tool_calls, row.tool_errors), (Some(4), Some(1)));
+}
+
 #[test]
 fn a_stream_records_no_tokens() {
     let row = read(&sample("tools/copilot-stream/answered.jsonl")).row;
     assert_eq!((row.steps, row.tokens, row.issues), (2, None, (0, 0)));
     assert_eq!(
         (&*row.verdict.sentence, row.verdict.certainty.as_str()),
-        ("Answered at step 1", "recorded")
+        (
+            "Finished at step 1 (inferred: the last reply made no tool calls)",
+            "inferred"
+        ),
+        "a stream doesn't record whether a filter ended the reply"
     );
     assert_eq!(
         row.run_id.as_deref(),

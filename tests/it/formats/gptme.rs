@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::PathBuf;
 
+use serde_json::json;
 use trace_board::model::Index;
 use trace_board::model::time::parse_ts;
 use trace_board::trace::{RedactedRun, RootScanner, RunDir, RunReader, SkippedKind};
@@ -301,6 +302,46 @@ fn without_complete_the_end_is_unknown() {
         (row.verdict.outcome.as_str(), row.turns),
         ("unknown", Some(2))
     );
+}
+
+#[test]
+fn the_answer_may_come_before_the_call_of_complete() {
+    let line = |second: u32, role: &str, content: &str, call: Option<&str>| {
+        let time = format!("2026-05-04T09:00:{second:02}");
+        let mut line = json!({"role": role, "content": content, "timestamp": time});
+        if let Some(call) = call {
+            line["call_id"] = json!(call);
+        }
+        line.to_string()
+    };
+    let nudge = "<system>No tool call detected in last message.</system>";
+    let done = "Task complete. Autonomous session finished.";
+    let lines = [
+        line(1, "user", "Go.", None),
+        line(
+            2,
+            "assistant",
+            "Looking.\n@shell(call_1): {\"command\": \"ls\"}",
+            None,
+        ),
+        line(3, "system", "Ran command: `ls`", Some("call_1")),
+        line(4, "assistant", "Two done.", None),
+        line(5, "user", nudge, None),
+        line(6, "assistant", "@complete(call_2): {}", None),
+        line(7, "system", done, Some("call_2")),
+    ];
+    let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
+    let answer = |lines: &[&str]| written(lines).row.answer;
+    assert_eq!(answer(&lines).as_deref(), Some("Two done."));
+    // Text next to other calls isn't an answer.
+    let without = [&lines[..3], &lines[5..]].concat();
+    assert_eq!(answer(&without), None);
+    // An earlier turn's answer isn't that of the last turn.
+    let next = line(8, "user", "More.", None);
+    let last = line(9, "assistant", "@complete(call_3): {}", None);
+    let end = line(10, "system", done, Some("call_3"));
+    let more = [&lines[..], &[&*next, &*last, &*end]].concat();
+    assert_eq!(answer(&more), None);
 }
 
 #[test]

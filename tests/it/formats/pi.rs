@@ -135,6 +135,52 @@ fn a_stream_counts_each_message_once() {
 }
 
 #[test]
+fn a_usage_of_zeros_and_a_reply_without_text() {
+    let message = |n: u32, message: serde_json::Value| {
+        let time = format!("2026-05-04T09:00:0{n}.000Z");
+        serde_json::json!({"type": "message", "id": format!("m{n}"), "timestamp": time, "message": message})
+    };
+    let usage = |input: u64, usd: f64| serde_json::json!({"input": input, "output": input / 10, "cacheRead": 0, "cacheWrite": 0, "cost": {"total": usd}});
+    let asked = "<system-reminder>mine</system-reminder> Go.";
+    let lines = [
+        serde_json::json!({"type": "session", "version": 3, "id": "s", "timestamp": "2026-05-04T09:00:00.000Z", "cwd": "/p"}),
+        message(1, serde_json::json!({"role": "user", "content": asked})),
+        message(
+            2,
+            serde_json::json!({"role": "assistant", "model": "m", "stopReason": "toolUse", "usage": usage(0, 0.0),
+            "content": [{"type": "toolCall", "id": "a", "name": "ls", "arguments": {}}]}),
+        ),
+        message(
+            3,
+            serde_json::json!({"role": "toolResult", "toolCallId": "a", "toolName": "ls", "isError": false, "content": []}),
+        ),
+        message(
+            4,
+            serde_json::json!({"role": "assistant", "model": "m", "stopReason": "stop", "usage": usage(100, 0.5),
+            "content": [{"type": "thinking", "thinking": "Nothing to say."}]}),
+        ),
+    ];
+    let temp = tempfile::tempdir().expect("a directory");
+    let path = temp.path().join("2026-05-04_s.jsonl");
+    let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
+    std::fs::write(&path, text).expect("written");
+    let run = read(&path);
+    assert_eq!(
+        (run.row.tokens, run.row.steps_without_tokens),
+        (Some(110), 1)
+    );
+    assert_eq!(
+        (run.row.cost_usd, run.row.cost_estimated_usd()),
+        (None, None)
+    );
+    assert_eq!(
+        &*run.row.verdict.sentence,
+        "Turn ended without an answer after step 1 (inferred from \"stop\")"
+    );
+    assert_eq!(run.row.task.as_deref(), Some(asked), "Pi adds no reminders");
+}
+
+#[test]
 fn a_damaged_session_loses_only_what_is_damaged() {
     damaged(&session("09-00-00", "e1"));
     damaged(&session("09-10-00", "e2"));

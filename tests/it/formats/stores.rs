@@ -482,6 +482,82 @@ fn the_tokens_of_a_summary_are_named() {
     );
 }
 
+#[test]
+fn a_reply_of_opencode_without_text_is_no_answer() {
+    let thought = json!({"type": "reasoning", "text": "Nothing to say."});
+    let (_temp, run) = talk("opencode.db", vec![replied("stop", vec![thought])]);
+    assert_eq!(
+        (
+            &*run.row.verdict.sentence,
+            run.row.verdict.outcome.as_str(),
+            run.row.answer.as_deref()
+        ),
+        (
+            "Turn ended without an answer after step 0 (inferred from \"stop\")",
+            "unknown",
+            None
+        )
+    );
+}
+
+#[test]
+fn turns_that_the_user_undid_are_abandoned() {
+    let talk = [
+        asked("One."),
+        replied("stop", vec![said("One done.")]),
+        asked("Two."),
+        replied("stop", vec![said("Two done.")]),
+    ];
+    let ids = ["msg_0", "msg_1", "msg_2", "msg_3"];
+    let rows = talk.iter().zip(ids).enumerate();
+    let rows: Vec<_> = rows
+        .map(|(n, ((data, parts), id))| {
+            let at = 1_777_885_200_000 + 1_000 * i64::try_from(n).expect("few");
+            ("s", id, at, data.clone(), &**parts)
+        })
+        .collect();
+    let temp = opencode(
+        "opencode.db",
+        "('s', NULL, '/p', 'x', 1777885200000)",
+        &rows,
+    );
+    let store = temp.path().join("opencode.db");
+    let undone = |id: &str| {
+        let db = Connection::open(&store).expect("a database");
+        // The second call finds the column.
+        let _ = db.execute_batch("ALTER TABLE session ADD COLUMN revert TEXT");
+        let revert = json!({"messageID": id}).to_string();
+        db.execute("UPDATE session SET revert = ?1", [revert])
+            .expect("written");
+        drop(db);
+        read(&store.join("s"))
+    };
+    let run = undone("msg_2");
+    assert_eq!(
+        (&*run.row.verdict.sentence, run.row.answer.as_deref()),
+        (
+            "Finished at step 0 (inferred from \"stop\")",
+            Some("One done.")
+        )
+    );
+    let left = |run: &Read| {
+        let steps = (0..run.index.steps().len()).filter_map(|n| run.index.steps().get(n));
+        steps.map(|step| step.is_abandoned).collect::<Vec<_>>()
+    };
+    assert_eq!(left(&run), [false, true]);
+    let run = undone("msg_0");
+    assert_eq!(left(&run), [true, true]);
+    assert_eq!(
+        (run.row.verdict.outcome.as_str(), run.row.answer.as_deref()),
+        ("cancelled", None)
+    );
+    assert!(
+        run.row.verdict.sentence.starts_with("Undone by the user"),
+        "{}",
+        run.row.verdict.sentence
+    );
+}
+
 /// Reads a session of Hermes with this number of counted requests and these messages: role, content,
 /// calls, finish reason.
 fn hermes(calls: i64, messages: &[(&str, &str, Value, &str)]) -> (tempfile::TempDir, Read) {
@@ -546,6 +622,68 @@ fn the_tokens_of_hermes_are_a_lower_bound_if_it_counted_fewer_replies() {
     assert_eq!(
         hermes(3, &messages).1.row.tokens_words().as_deref(),
         Some("1,240")
+    );
+}
+
+#[test]
+fn hermes_counts_requests_without_a_message_and_tokens_by_model() {
+    let none = Value::Null;
+    let messages = [
+        ("user", "Go.", none.clone(), ""),
+        ("assistant", "", hermes_call(1, "terminal"), "tool_calls"),
+        (
+            "tool",
+            r#"{"output": "a", "exit_code": 0}"#,
+            none.clone(),
+            "",
+        ),
+        ("assistant", "Done.", none, "stop"),
+    ];
+    let (temp, run) = hermes(3, &messages);
+    assert_eq!((run.row.steps, run.row.model_calls), (2, Some(3)));
+    // A reply that was cut short isn't counted.
+    assert_eq!(hermes(1, &messages).1.row.model_calls, Some(2));
+    let store = temp.path().join("state.db");
+    let used = |rows: &str| {
+        let temp = tempfile::tempdir().expect("a directory");
+        let copy = temp.path().join("state.db");
+        fs::copy(&store, &copy).expect("copied");
+        let db = Connection::open(&copy).expect("a database");
+        db.execute_batch(&format!(
+            "CREATE TABLE session_model_usage(session_id TEXT, model, task, api_call_count,
+                input_tokens, output_tokens, cache_read_tokens, last_seen);
+            INSERT INTO session_model_usage VALUES {rows};"
+        ))
+        .expect("written");
+        drop(db);
+        let row = read(&copy.join("a")).row;
+        let spent = row.spent.iter();
+        let spent = spent.map(|spent| (spent.model.to_string(), spent.tokens()));
+        (spent.collect::<Vec<_>>(), row.models)
+    };
+    // Each provider of a model has a row.
+    let (spent, models) = used(
+        "('a', 'glm-5', '', 1, 400, 10, 100, 1777885201.5), ('a', 'glm-5', '', 1, 200, 10, 0, 1777885201.9),
+            ('a', 'glm-6', '', 1, 400, 20, 100, 1777885202.5)",
+    );
+    let both = [("glm-5".to_owned(), 720), ("glm-6".to_owned(), 520)];
+    assert_eq!(spent, both);
+    assert_eq!(models.len(), 2);
+    // Other sums aren't those of the session.
+    let (spent, _) = used("('a', 'glm-6', '', 1, 400, 20, 100, 1777885202.5)");
+    assert_eq!(spent, [("glm-6".to_owned(), 1_240)]);
+}
+
+#[test]
+fn a_reply_of_hermes_without_text_is_no_answer() {
+    let messages = [
+        ("user", "Go.", Value::Null, ""),
+        ("assistant", "", Value::Null, "stop"),
+    ];
+    let row = hermes(1, &messages).1.row;
+    assert_eq!(
+        &*row.verdict.sentence,
+        "Turn ended without an answer after step 0 (inferred from \"stop\")"
     );
 }
 
@@ -900,6 +1038,24 @@ fn the_program_writes_the_exit_code_of_a_command_at_the_very_end() {
         let exit = (status == "error").then_some(7);
         assert_eq!(result["returncode"].as_i64(), exit, "{name}");
     }
+}
+
+#[test]
+fn a_reply_of_crush_without_text_is_no_answer() {
+    let temp = tempfile::tempdir().expect("a directory");
+    let db = Connection::open(temp.path().join("crush.db")).expect("created");
+    let thought = json!({"type": "reasoning", "data": {"thinking": "Nothing to say."}});
+    let messages = [
+        ("user", json!([{"type": "text", "data": {"text": "Go."}}])),
+        ("assistant", json!([thought, ended_crush("end_turn")])),
+    ];
+    add_crush(&db, "a", None, 0.0, &messages);
+    drop(db);
+    let row = read(&temp.path().join("crush.db/a")).row;
+    assert_eq!(
+        &*row.verdict.sentence,
+        "Turn ended without an answer after step 0 (inferred from \"end_turn\")"
+    );
 }
 
 #[test]
