@@ -257,6 +257,12 @@ impl Ended {
     /// The headline of a run that was stopped because it repeated itself.
     pub const LOOPED: &str = "Stopped by loop detection";
 
+    /// Returns whether the details are the verdict in board's own words, so that they say nothing
+    /// new beside it.
+    pub fn restates_verdict(&self) -> bool {
+        self.is_sentence && self.outcome == Outcome::Cancelled
+    }
+
     /// Returns what the headline names.
     pub fn named(&self) -> Named<'_> {
         Named::of(&self.headline)
