@@ -453,7 +453,7 @@ fn a_failed_command_passed_later_only_if_the_same_command_succeeded() {
     );
     assert_eq!(
         told(&[("make  x", 1), ("make x ", 0)]),
-        "1 command failed, then passed"
+        "1 command failed once, then passed"
     );
     // It passed before it failed.
     assert_eq!(
