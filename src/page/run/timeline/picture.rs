@@ -142,7 +142,10 @@ impl Picture {
             .collect();
         let name = |lane: Lane| match lane {
             // An engine may call no model.
-            Lane::Model => ("Model", is_split && (has(lane) || lanes.without_model > 0)),
+            Lane::Model => (
+                super::model_lane(view),
+                is_split && (has(lane) || lanes.without_model > 0),
+            ),
             Lane::Tools => ("Tools", has(lane)),
             Lane::Engine => ("Engine", has(lane)),
             Lane::Steps => ("Steps", has(lane)),
