@@ -509,7 +509,7 @@ fn check_names_every_place() {
     ROOT/two/steps.jsonl:2: byte 452: problem: step ids jump from 0 to 7
     ROOT/two/events.jsonl: problem: file not found
     ROOT/two: 3 problems, 1 note
-    ROOT/empty: not checked: ROOT/empty contains no runs: no manifest.json, no steps.jsonl, no events.jsonl, and no trace of a supported tool
+    ROOT/empty: not checked: contains no runs: no manifest.json, no steps.jsonl, no events.jsonl, and no trace of a supported tool
     board: 1 of 3 paths couldn't be checked
     "#);
     assert_eq!(board(root.path(), "check ROOT/one").0, 1);
