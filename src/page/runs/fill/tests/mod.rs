@@ -336,7 +336,7 @@ fn many_words_do_not_fill_the_page() {
     let last = models.last().unwrap();
     assert_eq!(
         (last.label.as_str(), last.count),
-        ("639 more, sorted by model", Some(639))
+        ("639 more: list sorted by model", Some(639))
     );
     assert!(last.href.ends_with("&sort=model"));
     let stops = &list.facets()[0].sections;
