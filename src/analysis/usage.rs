@@ -654,6 +654,23 @@ mod tests {
     }
 
     #[test]
+    fn runs_without_usage_count_on_the_day_of_their_start() {
+        let mut run = sample::run("a", RunStatus::Answered, None);
+        (run.tokens, run.rare.cost_usd) = (None, None);
+        run.started = Some(i64::from(LATE) * 900_000_000);
+        let without = |since: &str| {
+            let days = Days {
+                since: since.parse().ok(),
+                until: None,
+            };
+            let report = usage([&run].into_iter(), By::Day, days, &TimeZone::UTC);
+            assert!(!report.is_of_no_run());
+            report.runs_without_usage
+        };
+        assert_eq!(["", "2026-11-26", "2026-11-27"].map(without), [1, 1, 0]);
+    }
+
+    #[test]
     fn a_day_begins_at_midnight_in_the_readers_zone() {
         let runs = [
             summary(

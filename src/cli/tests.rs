@@ -232,6 +232,20 @@ fn an_option_isnt_taken_for_a_query() {
         assert_eq!((code, text), (2, expected), "{line}");
     }
     assert_eq!(board(root.path(), "list ROOT -stop:final").0, 0);
+    let explained = |line: &str| {
+        let args: Vec<OsString> = line.split(' ').map(OsString::from).collect();
+        let usage = Args::try_parse_from(&args).unwrap_err();
+        super::unknown_option(&usage, &args).map(|error| error.to_string())
+    };
+    for (line, option) in [
+        ("board list x --limit 3", Some("--limit")),
+        ("board search x --limit 3", Some("--limit")),
+        ("board list x --json 3 4", None),
+        ("board list x y z", None),
+    ] {
+        let expected = option.map(|option| format!("unknown option {option}"));
+        assert_eq!(explained(line), expected, "{line}");
+    }
 }
 
 #[test]

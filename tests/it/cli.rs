@@ -274,9 +274,9 @@ fn help_of_every_command() {
       run_id                The id that the trace records
       manifest_status       The status recorded in manifest.json (JSON: status)
       liveness              Whether the run may still be running: finished, running, stalled, died, …
-      outcome               How the run ended: completed, truncated, halted, failed, cancelled, running, unknown
-      result                The result: success, finished, cancelled, unknown, limit, failed, error
-      status                The status: answered, limit, error, died, … Lists show answered runs as succeeded, finished or unsolved (JSON: mark)
+      outcome               The class of the end, the same for all formats: completed, truncated, halted, failed, cancelled, …
+      result                What came of the run, for counting: success, finished, failed, limit, error, cancelled, unknown
+      status                The word in lists: succeeded, finished, unsolved (together: answered), limit, error, died, … (JSON: mark)
       stop                  The recorded stop reason (JSON: stop_reason)
       verdict               Why the run stopped, in a sentence
       verdict_second        Another fact about the end

@@ -58,7 +58,7 @@ pub(crate) static COLUMNS: &[Column] = &[
         "outcome",
         Word(|run| Some(run.verdict.outcome.as_str())),
     )
-    .about("The class of its end, the same for all formats: completed, truncated, halted, failed, cancelled, …")
+    .about("The class of the end, the same for all formats: completed, truncated, halted, failed, cancelled, …")
     .alias("class")
     .also(|run, out| {
         mark_words(run, out);
@@ -70,7 +70,7 @@ pub(crate) static COLUMNS: &[Column] = &[
         "result",
         Word(|run| Some(run.result()?.as_str())),
     )
-    .about("What came of it, for counting: success, finished, failed, limit, error, cancelled, unknown"),
+    .about("What came of the run, for counting: success, finished, failed, limit, error, cancelled, unknown"),
     // A manifest that says `running` proves nothing. So queries match the manifest's status only if
     // it isn't one of the board's own words.
     row(

@@ -146,7 +146,7 @@ fn a_codex_turn_that_nobody_is_recorded_to_have_stopped_is_only_interrupted() {
             ),
         ],
     );
-    assert_eq!(why["headline"], "Interrupted after step 0");
+    assert_eq!(why["headline"], "Cancelled after step 0");
     assert_eq!(why["outcome"], "cancelled");
 }
 
