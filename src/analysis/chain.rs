@@ -34,6 +34,14 @@ const MIN_TREND: usize = 3;
 /// A fall in scores by more than this is reported. A drop by more than this between two scores also
 /// counts as trouble.
 const FALL: f64 = 0.3;
+/// The usual names of state keys in which an agent logs its own calls.
+const LOG_KEYS: [&str; 5] = [
+    "scratchpad",
+    "history",
+    "messages",
+    "tool_calls",
+    "last_tool",
+];
 /// The length at which a call or an error is truncated in a sentence; characters.
 const MAX_CHARS: usize = 80;
 
@@ -472,12 +480,12 @@ impl Repeat<'_> {
         }
     }
 
-    /// Returns whether it's one call that changed the state each time, such as a move. Counters of
-    /// the engine don't count.
+    /// Returns whether it's one call that changed the state each time, such as a move. Keys that
+    /// only count or log what the agent does don't count.
     pub(super) fn makes_progress(&self, index: &Index) -> bool {
         let changed = |step: &StepHead| {
             let mut keys = step.changed.iter().map(|key| index.name(*key));
-            keys.any(|key| !ENGINE_KEYS.contains(&key))
+            keys.any(|key| !ENGINE_KEYS.contains(&key) && !LOG_KEYS.contains(&key))
         };
         let steps = self.first..self.first + self.len;
         let mut steps = steps.map(|n| index.steps().get(n));

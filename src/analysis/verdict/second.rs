@@ -150,10 +150,7 @@ impl Facts<'_> {
         let error = last.1.error.as_deref();
         // The first sentence says that the run was cancelled.
         let is_told = |error: &&str| {
-            mark == RunStatus::Cancelled
-                && error
-                    .strip_prefix(CANCELLED)
-                    .is_some_and(|why| why == RUN_CANCELLED || self.index.format().is_one_file())
+            mark == RunStatus::Cancelled && error.strip_prefix(CANCELLED) == Some(RUN_CANCELLED)
         };
         error.filter(|error| !is_told(error))?;
         let failure = chain::describe_failure(self.index, last.1)?;

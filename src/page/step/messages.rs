@@ -779,7 +779,7 @@ fn is_by_user(record: &Json<'_>) -> bool {
 }
 
 /// Describes the interruption between the previous step and step `n`, if one is recorded:
-/// "Cancelled by the user · Bash was cancelled".
+/// "Interrupted by the user · Bash was cancelled".
 pub(crate) fn interruption_before(view: &RunView<'_>, n: usize) -> Option<String> {
     let index = view.index;
     let stages = INTERRUPTED.map(|stage| index.names().find(stage));
@@ -820,7 +820,7 @@ pub(crate) fn interruption_before(view: &RunView<'_>, n: usize) -> Option<String
     let calls = step.map(|step| &*step.calls).unwrap_or_default();
     let stopped = calls.iter().filter(|call| call.end == CallEnd::Stopped);
     let names: Vec<&str> = stopped.map(|call| index.name(call.name)).collect();
-    let mut words = format!("Cancelled{who}");
+    let mut words = format!("Interrupted{who}");
     match names.as_slice() {
         [] => {}
         [""] => words.push_str(" · 1 call was cancelled"),

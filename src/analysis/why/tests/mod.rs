@@ -379,10 +379,13 @@ fn the_first_trouble_is_the_earliest_sign() {
     // Three equal calls that each change the state, such as moves, and three that only count.
     let thrice = |key| (0..3).fold(Run::default(), |run, _| run.call("a", key));
     assert_eq!(trouble(thrice("place")), None);
-    assert_eq!(
-        trouble(thrice("current_step")),
-        said(0, "the same call repeats: a()")
-    );
+    for key in ["current_step", "scratchpad"] {
+        assert_eq!(
+            trouble(thrice(key)),
+            said(0, "the same call repeats: a()"),
+            "{key}"
+        );
+    }
 }
 
 #[test]
