@@ -22,7 +22,7 @@ use crate::page::run::timeline::picture::Picture;
 use crate::page::run::timeline::rows::Rows;
 use crate::page::run::timeline::scale::{Scale, Window};
 pub(crate) use crate::page::run::timeline::shown::Shown;
-use crate::page::run::timeline::tables::{Slow, ToolRow, slowest, tools};
+use crate::page::run::timeline::tables::{Slow, ToolRow, model_lane, slowest, tools};
 use crate::page::run_view::{RunView, micros};
 
 /// The timeline of a run (`#timeline`).
@@ -165,15 +165,6 @@ impl<'a> Timeline<'a> {
         let place = if shown.has_table { "#allsteps" } else { "" };
         format!("{}{place}", shown.address(self.view.key()))
     }
-}
-
-/// Returns the name of the lane of decisions. A run without a model decides by itself.
-fn model_lane(view: &RunView<'_>) -> &'static str {
-    let summary = view.summary;
-    let is_scripted = !view.index.format().is_one_file()
-        && summary.model.is_none()
-        && summary.model_calls.unwrap_or_default() == 0;
-    if is_scripted { "Decide" } else { "Model" }
 }
 
 fn legend(view: &RunView<'_>, lanes: &Lanes, children: usize) -> Vec<Legend> {

@@ -70,7 +70,7 @@ pub(super) fn slowest(view: &RunView<'_>, lanes: &Lanes) -> Vec<Slow> {
             (Lane::Model, Some(_)) if phase_name.is_empty() => {
                 ("model reply".to_owned(), String::new())
             }
-            (Lane::Model, Some(_)) => (super::model_lane(view).to_owned(), String::new()),
+            (Lane::Model, Some(_)) => (model_lane(view).to_owned(), String::new()),
             _ => (phase(phase_name).1, String::new()),
         };
         let is_failed = block.is_failed;
@@ -105,6 +105,15 @@ pub(super) fn slowest(view: &RunView<'_>, lanes: &Lanes) -> Vec<Slow> {
         }
     };
     blocks.into_iter().map(row).collect()
+}
+
+/// Returns the name of the lane of decisions. A run without a model decides by itself.
+pub(super) fn model_lane(view: &RunView<'_>) -> &'static str {
+    let summary = view.summary;
+    let is_scripted = !view.index.format().is_one_file()
+        && summary.model.is_none()
+        && summary.model_calls.unwrap_or_default() == 0;
+    if is_scripted { "Decide" } else { "Model" }
 }
 
 #[derive(Default)]
