@@ -44,7 +44,8 @@ fn wording(facts: &Facts<'_>, ended: &Ended, is_cut: bool) -> Wording {
         && (matches!(ended.named(), Named::Interruption(_)) || &*ended.headline == "Cancelled");
     let call = facts
         .cancelled_call()
-        .filter(|_| is_cancelled && !is_cut && ended.later.is_empty());
+        .filter(|_| is_cancelled && !is_cut && ended.later.is_empty())
+        .filter(|_| !facts.has_declined());
     let step = match &call {
         _ if is_cut => String::new(),
         Some((step, _)) => format!(" in {step}"),

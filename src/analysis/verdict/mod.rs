@@ -360,8 +360,8 @@ impl Facts<'_> {
         ))
     }
 
-    /// Returns the last step and how its call was cancelled: "while bash was running". A call that
-    /// wasn't permitted may never have run, and some tools record it like a cancelled one.
+    /// Returns the last step and its cancelled call: "during a call to bash". A call without a
+    /// result, or one that wasn't permitted, may never have run.
     fn cancelled_call(&self) -> Option<(String, String)> {
         let (n, step) = self.last?;
         let stopped = || {
@@ -371,17 +371,22 @@ impl Facts<'_> {
         };
         let waiting = || step.calls.get(usize::from(step.unanswered?.get() - 1));
         let call = stopped().or_else(waiting)?;
-        let tool = self.index.name(call.name);
-        let is_refused = step
-            .error
-            .as_deref()
-            .is_some_and(|words| words.contains("rejected"));
-        let during = match tool {
+        let during = match self.index.name(call.name) {
             "" => "during a tool call".to_owned(),
-            tool if is_refused => format!("during a call to {tool}"),
-            tool => format!("while {tool} was running"),
+            tool => format!("during a call to {tool}"),
         };
         Some((label((n, step)), during))
+    }
+
+    /// Returns whether the user declined a call of the last step, which doesn't stop the turn. Claude
+    /// Code says so also of a call that it cancelled, in other words.
+    fn has_declined(&self) -> bool {
+        let error = self.last.and_then(|(_, step)| step.error.as_deref());
+        error.is_some_and(|words| {
+            ["rejected by user", "denied", "declined"]
+                .iter()
+                .any(|word| words.contains(word))
+        })
     }
 
     /// Describes a run whose last turn is over with an unknown result.

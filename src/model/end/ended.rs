@@ -215,7 +215,7 @@ impl Ended {
             format!(" {who}")
         };
         let sentence =
-            format!("Cancelled{who} in step {step} while {tool} was running; no records follow");
+            format!("Cancelled{who} in step {step} during a call to {tool}; no records follow");
         let end = Self::new(
             word,
             &format!("Cancelled{who}"),
