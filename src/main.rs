@@ -20,7 +20,14 @@ static MEMORY: mimalloc::MiMalloc = mimalloc::MiMalloc;
 fn main() -> ExitCode {
     let args = match Args::try_parse() {
         Ok(args) => args,
-        Err(usage) => return explain(&usage),
+        Err(usage) => {
+            let args: Vec<_> = std::env::args_os().collect();
+            if let Some(error) = cli::unknown_option(&usage, &args) {
+                report(&error);
+                return ExitCode::from(error.exit_code());
+            }
+            return explain(&usage);
+        }
     };
     log();
     let mut out = TerminalFilter::new(BufWriter::new(io::stdout().lock()), &io::stdout());

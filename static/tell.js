@@ -36,7 +36,7 @@ async function keep() {
     const take = (next) => (slot) => (next(), slot && new Promise((done) => (free = done)));
     for (let n = 0; n < SLOTS && !free; n += 1) await new Promise((next) => navigator.locks.request(`${ASKED}-${n}`, { ifAvailable: true }, take(next)));
     waits = false;
-    if (!free) words.textContent = `${SLOTS} other tabs already wait for runs. This one tells only while you can see it.`;
+    if (!free) words.textContent = `${SLOTS} other tabs already wait for runs. This one notifies you only while it's visible.`;
   }
   if (!isOn() && free) free = free();
   const had = "tells" in body.dataset;
@@ -55,7 +55,7 @@ async function ask() {
   if (!window.isSecureContext) return "Browsers allow notifications only on https:// and on this machine (127.0.0.1).";
   if (!window.Notification) return "This browser doesn't support notifications.";
   const answer = await Notification.requestPermission();
-  if (answer === "denied") return "Notifications are blocked. Allow them for this address in the settings of the browser.";
+  if (answer === "denied") return "Notifications are blocked. Allow them for this address in your browser settings.";
   return answer === "granted" ? "" : "The browser wasn't allowed to show notifications.";
 }
 
@@ -76,7 +76,7 @@ document.addEventListener("runs:ended", ({ detail: runs }) => {
   // The same end in two tabs has the same tag, so the browser shows it once.
   const options = { body: said, tag: runs.map(({ path }) => path).join(" ") };
   const note = attempt(() => new Notification(one ? run.title : `${runs.length} runs ended`, options));
-  if (!note) return (words.textContent = "This browser can't show notifications of a page.");
+  if (!note) return (words.textContent = "This browser can't show notifications from web pages.");
   note.onclick = () => {
     focus();
     note.close();

@@ -8,9 +8,10 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-use crate::analysis::format::{count, counted, score};
+use crate::analysis::format::{count, counted, exit_code, score};
 use crate::analysis::newest::{label, newest_run};
 use crate::analysis::run_status::RunStatus;
+use crate::analysis::verdict::ENGINE_KEYS;
 use crate::model::step::NO_WORDS;
 use crate::model::telling::{Tells, telling_line};
 use crate::model::{
@@ -33,6 +34,14 @@ const MIN_TREND: usize = 3;
 /// A fall in scores by more than this is reported. A drop by more than this between two scores also
 /// counts as trouble.
 const FALL: f64 = 0.3;
+/// The usual names of state keys in which an agent logs its own calls.
+const LOG_KEYS: [&str; 5] = [
+    "scratchpad",
+    "history",
+    "messages",
+    "tool_calls",
+    "last_tool",
+];
 /// The length at which a call or an error is truncated in a sentence; characters.
 const MAX_CHARS: usize = 80;
 
@@ -225,9 +234,14 @@ fn fall(index: &Index) -> Option<(usize, String)> {
 /// Finds requests that grow up to the end and at least double. Returns the first step and a
 /// description.
 fn growth(index: &Index) -> Option<(usize, String)> {
+    let requests = || newest_run(index).filter(|(_, step)| step.tokens.is_some());
+    let input = |step: &StepHead| step.usage.get().input;
+    // Otherwise only the sum of a request and its reply is known.
+    let is_split = requests().all(|(_, step)| input(step).is_some());
     let mut row = Trend::default();
-    for (n, step) in newest_run(index) {
-        let Some(tokens) = step.tokens else { continue };
+    for (n, step) in requests() {
+        let whole = step.tokens.unwrap_or_default();
+        let tokens = input(step).filter(|_| is_split).unwrap_or(whole);
         row.push(n, tokens as f64, |before, now| now > before);
     }
     (row.len >= MIN_TREND && row.to >= 2.0 * row.from).then(|| {
@@ -239,7 +253,10 @@ fn growth(index: &Index) -> Option<(usize, String)> {
         };
         (
             row.first,
-            format!("requests grew from {about}{from} to {to} tokens"),
+            match is_split {
+                true => format!("requests grew from {about}{from} to {to} tokens"),
+                false => format!("requests with replies grew from {about}{from} to {to} tokens"),
+            },
         )
     })
 }
@@ -309,7 +326,7 @@ pub(super) fn exited(step: &StepHead) -> Option<String> {
         .as_ref()
         .and_then(|failed| failed.printed.as_deref());
     let printed = printed.map_or_else(String::new, |line| format!(": {line}"));
-    Some(format!("exited with code {code}{printed}"))
+    Some(format!("exited with code {}{printed}", exit_code(code)))
 }
 
 /// Describes the error in a step head: a cancelled call, a missing model reply, or a tool or
@@ -461,6 +478,18 @@ impl Repeat<'_> {
             ([_], _) => format!("the same call repeats: {calls}"),
             (round, _) => format!("{} calls alternate: {calls}", number(round.len())),
         }
+    }
+
+    /// Returns whether it's one call that changed the state each time, such as a move. Keys that
+    /// only count or log what the agent does don't count.
+    pub(super) fn makes_progress(&self, index: &Index) -> bool {
+        let changed = |step: &StepHead| {
+            let mut keys = step.changed.iter().map(|key| index.name(*key));
+            keys.any(|key| !ENGINE_KEYS.contains(&key) && !LOG_KEYS.contains(&key))
+        };
+        let steps = self.first..self.first + self.len;
+        let mut steps = steps.map(|n| index.steps().get(n));
+        self.period == 1 && steps.all(|step| step.is_some_and(changed))
     }
 
     /// Returns whether the repeated step made no tool call.

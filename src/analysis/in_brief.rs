@@ -56,9 +56,10 @@ impl Summary {
             };
             words = format!("{words}: reward {reward}");
         }
-        if self.errors > 0 {
+        let failed = self.steps_with_failures();
+        if failed > 0 {
             // A step may have several errors.
-            words = format!("{words}, {} with failures", counted(self.errors, "step"));
+            words = format!("{words}, {} with failures", counted(failed, "step"));
         }
         words
     }

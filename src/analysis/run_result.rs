@@ -27,6 +27,22 @@ words! {
     }
 }
 
+impl RunResult {
+    /// Returns the word that people read. It's the one of [`ShownStatus`] where they mean the same,
+    /// and `failed` isn't used, since failures of other kinds have that name.
+    pub fn label(self) -> &'static str {
+        match self {
+            RunResult::Success => ShownStatus::Succeeded.as_str(),
+            RunResult::Failed => "unsuccessful",
+            RunResult::Finished
+            | RunResult::Cancelled
+            | RunResult::Unknown
+            | RunResult::Limit
+            | RunResult::Error => self.as_str(),
+        }
+    }
+}
+
 words! {
     /// The status of a run as lists show it: what ended it, or how recently it wrote if it may still
     /// be running. Answered runs are divided by what is recorded about their success.

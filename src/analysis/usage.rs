@@ -62,6 +62,29 @@ impl By {
         }
     }
 
+    /// Returns the word for it that people use. Documents have an older one for runs.
+    fn word(self) -> &'static str {
+        match self {
+            By::Session => "run",
+            by => by.as_str(),
+        }
+    }
+
+    /// Returns all words, joined by commas.
+    pub(crate) fn words() -> String {
+        By::ALL.map(By::word).join(", ")
+    }
+
+    /// Returns what a row is: `day`, `model`.
+    pub(crate) fn unit(self) -> &'static str {
+        match self {
+            By::Day => "day",
+            By::Week => "week",
+            By::Month => "month",
+            by => by.word(),
+        }
+    }
+
     /// Returns the head of the column with the names of the rows.
     pub(crate) fn head(self) -> &'static str {
         match self {
@@ -92,11 +115,8 @@ impl FromStr for By {
     fn from_str(text: &str) -> Result<Self, String> {
         By::ALL
             .into_iter()
-            .find(|by| by.as_str() == text)
-            .ok_or_else(|| {
-                let names: Vec<&str> = By::ALL.into_iter().map(By::as_str).collect();
-                format!("`{text}` must be one of {}", names.join(", "))
-            })
+            .find(|by| by.word() == text || by.as_str() == text)
+            .ok_or_else(|| format!("`{text}` must be one of {}", By::words()))
     }
 }
 
@@ -209,7 +229,9 @@ impl Used {
 
     /// Formats the cost with its marks: `≥≈$1.20`.
     pub(crate) fn cost_words(&self) -> String {
-        if self.cost.is_none() && self.tokens > 0 {
+        // A lower bound of nothing says nothing.
+        let is_nothing = self.runs_without_cost > 0 && self.cost == Some(0.0);
+        if self.cost.is_none() && self.tokens > 0 || is_nothing {
             return "unknown".to_owned();
         }
         format::cost(
@@ -299,13 +321,16 @@ pub(crate) struct Usage {
     /// The tokens and the cost by kind of token. All costs are estimates by prices: traces don't
     /// record what each kind cost.
     pub kinds: Vec<KindRow>,
-    /// The number of matching runs that record neither tokens nor a cost.
+    /// The number of matching runs that started on these days and record neither tokens nor a cost.
     pub runs_without_usage: usize,
     /// The number of matching runs with usage that is left out because the days are limited and the
     /// time of some steps is unknown.
     pub runs_without_time: usize,
     /// The first day on which any matching run used anything, whatever the limits.
     pub first_day: Option<String>,
+    /// The number of matching runs, whatever the limits.
+    #[serde(skip)]
+    runs: usize,
 }
 
 impl Usage {
@@ -324,10 +349,7 @@ impl Usage {
 
     /// Returns whether no run matches, on any day.
     pub(crate) fn is_of_no_run(&self) -> bool {
-        self.rows.is_empty()
-            && self.runs_without_usage == 0
-            && self.runs_without_time == 0
-            && self.first_day.is_none()
+        self.runs == 0
     }
 
     /// States which runs record no usage, without a full stop.
@@ -481,14 +503,20 @@ pub(crate) fn usage<'a>(
     let mut total = Used::default();
     let mut kinds = Kinds::default();
     let mut first: Option<Date> = None;
-    let (mut runs_without_usage, mut runs_without_time) = (0, 0);
+    let (mut all_runs, mut runs_without_usage, mut runs_without_time) = (0, 0, 0);
     let shares = CostShares::of(runs.clone());
     // As in the run table, a run that is still being read has no final numbers.
     let runs = runs.filter(|run| run.counts() && !run.partial);
     for (n, run) in runs.enumerate() {
         let n = n + 1;
         let parts = parts(run, shares.cost(run));
-        runs_without_usage += usize::from(parts.is_empty());
+        all_runs += 1;
+        let is_unlimited = days == Days::default();
+        if parts.is_empty()
+            && (is_unlimited || days.has(calendar.day(run.started.and_then(quarter))))
+        {
+            runs_without_usage += 1;
+        }
         let mut is_left_out = false;
         for part in &parts {
             let day = calendar.day(part.quarter);
@@ -538,6 +566,7 @@ pub(crate) fn usage<'a>(
         runs_without_usage,
         runs_without_time,
         first_day: words(first),
+        runs: all_runs,
     }
 }
 
@@ -622,6 +651,23 @@ mod tests {
             .iter()
             .map(|one| (one.name.as_str(), row(one).0, row(one).1))
             .collect()
+    }
+
+    #[test]
+    fn runs_without_usage_count_on_the_day_of_their_start() {
+        let mut run = sample::run("a", RunStatus::Answered, None);
+        (run.tokens, run.rare.cost_usd) = (None, None);
+        run.started = Some(i64::from(LATE) * 900_000_000);
+        let without = |since: &str| {
+            let days = Days {
+                since: since.parse().ok(),
+                until: None,
+            };
+            let report = usage([&run].into_iter(), By::Day, days, &TimeZone::UTC);
+            assert!(!report.is_of_no_run());
+            report.runs_without_usage
+        };
+        assert_eq!(["", "2026-11-26", "2026-11-27"].map(without), [1, 1, 0]);
     }
 
     #[test]

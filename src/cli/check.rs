@@ -84,7 +84,7 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
         Some(error) => {
             let paths = counted(args.runs.len(), "path");
             let what = format!("{} of {paths} couldn't be checked", count(failed));
-            Err(Error::new(error.kind(), what).because(error).into())
+            Err(Error::new(error.kind(), what).into())
         }
         None => Ok(u8::from(found)),
     }
@@ -168,6 +168,8 @@ fn write_text(out: &mut dyn Write, check: &Check, look: &Look) -> io::Result<()>
     let verdict = match (check.issues, check.problems) {
         _ if check.error.is_some() => {
             let error = check.error.as_deref().unwrap_or_default();
+            let own = error.strip_prefix(&*check.path);
+            let error = own.map_or(error, str::trim_start);
             format!("not checked: {}", visible_line(error))
         }
         (0, _) if contradictions == 0 => "no issues".to_owned(),

@@ -60,8 +60,7 @@ pub(super) fn query_at(
     // A query may begin with a hyphen, which negates a term, so clap takes an unknown option, or one
     // that stands where a query is missing, for a query.
     if let Some(option) = text.split(' ').next().filter(|word| word.starts_with("--")) {
-        let error = Error::new(Kind::Usage, format!("unknown option {option}"));
-        return Err(error.hint(format!("`board {command} --help` shows the options")));
+        return Err(unknown_option(command, option));
     }
     let query = Query::parse_at(text, clock);
     match query.ignored.first() {
@@ -71,6 +70,12 @@ pub(super) fn query_at(
         }
         None => Ok(query),
     }
+}
+
+/// Returns the error for an option that the command doesn't have.
+pub(super) fn unknown_option(command: &str, option: &str) -> Error {
+    Error::new(Kind::Usage, format!("unknown option {option}"))
+        .hint(format!("`board {command} --help` shows the options"))
 }
 
 /// Reads the user's tags for these queries, once. If the file can't be used, that's an error for a

@@ -71,7 +71,11 @@ impl Settings {
             }
             Some((file, text)) => {
                 let text = text.map_err(|error| unreadable("the settings", file, error))?;
-                let place = ConfigText { file, text: &text };
+                let place = ConfigText {
+                    file,
+                    text: &text,
+                    hint: SETTINGS,
+                };
                 let Written {
                     roots,
                     sessions,
@@ -94,7 +98,11 @@ impl Settings {
         if let Some(file) = &self.prices {
             let text =
                 fs::read_to_string(file).map_err(|error| unreadable("the prices", file, error))?;
-            let place = ConfigText { file, text: &text };
+            let place = ConfigText {
+                file,
+                text: &text,
+                hint: PRICES,
+            };
             // TOML never begins like this.
             let Table { prices } = if text.trim_start().starts_with('{') {
                 place.json()?
@@ -192,10 +200,17 @@ struct Table {
     prices: BTreeMap<String, Price>,
 }
 
+/// What a settings file looks like.
+const SETTINGS: &str = "the keys are roots = [\"~/runs\"], sessions = true, editor = \"vscode\", input, output, cached, cache_write, cache_write_1h and window under [prices.\"MODEL*\"], and name, query and columns under [[views]]";
+/// What a price file looks like.
+const PRICES: &str = "a price file has [prices.\"MODEL*\"] with input = 1.25, output = 10 (dollars per million tokens), cached, cache_write, cache_write_1h or window";
+
 /// The file being parsed.
 struct ConfigText<'a> {
     file: &'a Path,
     text: &'a str,
+    /// What such a file looks like.
+    hint: &'static str,
 }
 
 impl ConfigText<'_> {
@@ -246,7 +261,7 @@ impl ConfigText<'_> {
             Kind::Usage,
             format!("{}:{}: {key}{what}", self.file.display(), line + 1),
         );
-        error.hint("the keys are roots = [\"~/runs\"], sessions = true, editor = \"vscode\", input, output, cached, cache_write, cache_write_1h and window under [prices.\"MODEL*\"], and name, query and columns under [[views]]")
+        error.hint(self.hint)
     }
 
     /// Resolves a directory to serve: relative paths are relative to the file, and `~/` is the

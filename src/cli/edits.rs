@@ -21,7 +21,7 @@ pub(super) struct Args {
     /// A directory to search, up to 8 levels deep, or a file that contains runs
     #[arg(default_value = "./runs")]
     root: PathBuf,
-    /// Only runs that match a query, as in `board list`: 'project:shop updated>7d'
+    /// Only runs that match a query, as in `board list`: 'project:shop updated:7d'
     #[arg(allow_hyphen_values = true)]
     query: Option<String>,
     /// Only files whose path contains this text

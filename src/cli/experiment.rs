@@ -46,7 +46,7 @@ pub(super) struct Args {
     #[command(flatten)]
     roots: Roots,
     /// Whether runs of the same task are paired
-    #[arg(long, value_name = "task|nothing", default_value = "task")]
+    #[arg(long, value_name = "task|none", default_value = "task")]
     by: By,
     /// What counts as a success: recorded, finished, or a critic's last score such as 'tests>=1'
     #[arg(long, value_name = "RULE", default_value = "recorded")]
@@ -145,7 +145,7 @@ fn write_measures(answer: &Experiment, look: &Look, out: &mut dyn Write) -> io::
                 let word = capitalised(answer.solved_word());
                 match measure.tasks {
                     0 => word,
-                    tasks => format!("{word}, of {tasks}"),
+                    tasks => format!("{word} tasks (of {tasks})"),
                 }
             }
             MeasureGroup::Success if !answer.certainty.paired => {

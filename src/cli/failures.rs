@@ -23,7 +23,7 @@ const DEFAULT_LIMIT: usize = 30;
 /// List recurring failures by message and tool, with the runs that they ended
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Numbers, paths, quoted text, addresses, ids and times are folded before messages are compared. Runs with a failure: board list ROOT failure:ID"
+    after_help = "Messages that differ only in numbers, paths, quoted text, addresses, ids or times count as one. Runs with a failure: board list ROOT failure:ID"
 )]
 pub(super) struct Args {
     #[command(flatten)]

@@ -92,7 +92,8 @@ fn query_help() -> String {
         "A query is words and terms, all of which must match:
   stop:final,success  outcome:failed  liveness:running  tool:run_tests  model:qwen  critic:retry
   steps>5  score<0.5  duration>2m  tokens:1k..20k  err:true  -term  \"two words\"
-  started:2026-02-22  started:2026-02-01..2026-02-28  updated>7d  weekday:mon..fri  hour:9..17
+  started:2026-02-22  started:2026-02-01..2026-02-28  updated:7d (in the last 7 days)
+  weekday:mon..fri  hour:9..17
   cost:none  -model:none  (not recorded, recorded)
 Fields:{fields}
 Fields that don't work with --sort:
@@ -484,7 +485,7 @@ fn write_text(
         writeln!(out, "{}{}", "  ".repeat(depth), cells.join("  "))?;
     }
     let all = runs;
-    if uncounted > 0 {
+    if uncounted > 0 && list.matched > 0 {
         let words = if uncounted == 1 {
             "1 duplicate not counted"
         } else {

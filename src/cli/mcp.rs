@@ -23,7 +23,7 @@ pub(super) struct Args {
     /// [default: the roots in the settings, else ./runs]
     #[arg(value_name = "ROOT")]
     roots: Vec<PathBuf>,
-    /// Also serve this user's sessions of coding agents
+    /// Also serve this user's coding-agent sessions
     #[arg(long)]
     sessions: bool,
     /// Disable the index cache

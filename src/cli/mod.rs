@@ -3,8 +3,10 @@
 //!
 //! Every command writes to the `out` it's given, so that tests read what a user would.
 
+use std::ffi::OsString;
 use std::io::{self, Write};
 
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory as _, Parser, Subcommand};
 
 use crate::error::{Error, Kind, Result};
@@ -60,7 +62,7 @@ use command::Failure;
     about = "A local, read-only viewer for the traces of AI agents"
 )]
 #[command(
-    after_help = "Exit codes: 0 success, 1 the answer is no (no match, runs differ, issues found), 2 usage error, 3 not found or unreadable, 70 internal error"
+    after_help = "Exit codes: 0 success, 1 nothing found (search, tag), runs differ or issues found, 2 usage error, 3 not found or unreadable, 70 internal error"
 )]
 pub struct Args {
     #[command(subcommand)]
@@ -93,6 +95,24 @@ enum Command {
     Run(run::Args),
     Completions(shell::Completions),
     Man(shell::Man),
+}
+
+/// Returns the error that explains a usage error better: if the value of an unknown option is in the
+/// way, since the option itself is taken for a query.
+pub fn unknown_option(usage: &clap::Error, args: &[OsString]) -> Option<Error> {
+    let value = match usage.get(ContextKind::InvalidArg)? {
+        ContextValue::String(value) if usage.kind() == ErrorKind::UnknownArgument => value,
+        _ => return None,
+    };
+    let args: Vec<&str> = args.iter().filter_map(|arg| arg.to_str()).collect();
+    let command = *args.get(1)?;
+    let mut pairs = args.iter().zip(args.iter().skip(1));
+    let (option, _) = pairs.find(|(_, after)| **after == *value)?;
+    let name = option.strip_prefix("--").filter(|name| !name.is_empty())?;
+    let commands = Args::command();
+    let mut known = commands.find_subcommand(command)?.get_arguments();
+    let is_known = name == "help" || known.any(|arg| arg.get_long() == Some(name));
+    (!is_known && !value.starts_with('-')).then(|| command::unknown_option(command, option))
 }
 
 /// Runs a command and returns its exit code.

@@ -97,7 +97,7 @@ fn write_text(overview: &Overview, look: &Look, out: &mut dyn Write) -> io::Resu
     let results = RunResult::ALL.into_iter().filter_map(|result| {
         let runs = overview.totals.results.get(&result)?;
         Some(vec![
-            result.as_str().to_owned(),
+            result.label().to_owned(),
             count(*runs as u64),
             share(*runs, overview),
         ])
@@ -162,7 +162,7 @@ fn write_text(overview: &Overview, look: &Look, out: &mut dyn Write) -> io::Resu
         out,
     )?;
     let reasons = overview.stop_reasons.rows.iter().map(|reason| {
-        let result = reason.result.map_or("not finished", RunResult::as_str);
+        let result = reason.result.map_or("not finished", RunResult::label);
         let change = reason.before.and_then(|before| counts(reason.runs, before));
         vec![
             name(reason.name.as_deref().unwrap_or_default()),
@@ -250,7 +250,7 @@ fn write_text(overview: &Overview, look: &Look, out: &mut dyn Write) -> io::Resu
         )?;
     }
     for run in &overview.newest_failures {
-        let result = run.result.map_or("", RunResult::as_str);
+        let result = run.result.map_or("", RunResult::label);
         writeln!(out, "{result:<8}  {}", visible_line(&run.key))?;
         let verdict = visible_line(&run.verdict).into_owned();
         writeln!(out, "          {}", look.paint(Ink::Dim, &verdict))?;

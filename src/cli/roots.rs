@@ -17,7 +17,7 @@ pub(super) struct Roots {
     /// Directories to search, up to 8 levels deep [default: the roots in the settings, else ./runs]
     #[arg(value_name = "ROOT")]
     roots: Vec<PathBuf>,
-    /// Also read this user's sessions of coding agents
+    /// Also read this user's coding-agent sessions
     #[arg(long)]
     sessions: bool,
 }

@@ -124,7 +124,7 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
             &found(text, query, Some(State::Done), Some(&tally), usize::MAX),
         )?;
     } else {
-        foot(out, look, &tally)?;
+        foot(out, look, &tally, args.query.is_none())?;
     }
     Ok(u8::from(tally.found == 0))
 }
@@ -182,7 +182,9 @@ impl HitPrinter<'_> {
     fn print(&mut self, found: &LineMatch) -> std::io::Result<()> {
         let place = place(found);
         for hit in &found.line.hits {
-            let field = if hit.path.is_empty() {
+            let whole = [&*hit.before, &*hit.text, &*hit.after].concat();
+            let names_itself = whole.starts_with(&format!("{}: ", hit.path));
+            let field = if hit.path.is_empty() || names_itself {
                 String::new()
             } else {
                 format!("  {}", visible_line(&hit.path))
@@ -253,13 +255,15 @@ impl HitSink for Reporter<'_> {
     }
 }
 
-fn foot(out: &mut dyn Write, look: &Look, tally: &Tally) -> std::io::Result<()> {
+/// Prints the totals. If `is_all`, no query chose the runs, and duplicates were searched too.
+fn foot(out: &mut dyn Write, look: &Look, tally: &Tally, is_all: bool) -> std::io::Result<()> {
     let hits = match tally.found {
         0 => "no matches in".to_owned(),
         found => format!("{} in {} of", counted(found, "match"), tally.runs_with),
     };
     let (runs, seconds) = (counted(tally.runs, "run"), tally.took.as_secs_f64());
     let skipped = match tally.duplicates_left_out {
+        0 if is_all => " (including duplicates)".to_owned(),
         0 => String::new(),
         duplicates => format!(" ({} not searched)", counted(duplicates, "duplicate")),
     };

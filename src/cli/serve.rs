@@ -29,7 +29,7 @@ pub(super) struct Args {
     /// [default: the roots in the settings, else ./runs]
     #[arg(value_name = "ROOT")]
     roots: Vec<PathBuf>,
-    /// Also show this user's sessions of coding agents
+    /// Also show this user's coding-agent sessions
     #[arg(long)]
     sessions: bool,
     /// The address to listen on

@@ -232,6 +232,20 @@ fn an_option_isnt_taken_for_a_query() {
         assert_eq!((code, text), (2, expected), "{line}");
     }
     assert_eq!(board(root.path(), "list ROOT -stop:final").0, 0);
+    let explained = |line: &str| {
+        let args: Vec<OsString> = line.split(' ').map(OsString::from).collect();
+        let usage = Args::try_parse_from(&args).unwrap_err();
+        super::unknown_option(&usage, &args).map(|error| error.to_string())
+    };
+    for (line, option) in [
+        ("board list x --limit 3", Some("--limit")),
+        ("board search x --limit 3", Some("--limit")),
+        ("board list x --json 3 4", None),
+        ("board list x y z", None),
+    ] {
+        let expected = option.map(|option| format!("unknown option {option}"));
+        assert_eq!(explained(line), expected, "{line}");
+    }
 }
 
 #[test]
@@ -509,7 +523,7 @@ fn check_names_every_place() {
     ROOT/two/steps.jsonl:2: byte 452: problem: step ids jump from 0 to 7
     ROOT/two/events.jsonl: problem: file not found
     ROOT/two: 3 problems, 1 note
-    ROOT/empty: not checked: ROOT/empty contains no runs: no manifest.json, no steps.jsonl, no events.jsonl, and no trace of a supported tool
+    ROOT/empty: not checked: contains no runs: no manifest.json, no steps.jsonl, no events.jsonl, and no trace of a supported tool
     board: 1 of 3 paths couldn't be checked
     "#);
     assert_eq!(board(root.path(), "check ROOT/one").0, 1);

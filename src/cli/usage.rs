@@ -24,7 +24,7 @@ enum What {
     Daily,
     Weekly,
     Monthly,
-    /// One row per run
+    #[value(name = "run", alias = "session")]
     Session,
     Model,
     Project,
@@ -109,12 +109,16 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
             until: Some(today),
         };
         let [today, week, month] = [Days::last(1, today), week, month].map(of);
+        let cost = |used: &Used| match used.runs {
+            0 => format::usd(0.0),
+            _ => used.cost_words(),
+        };
         writeln!(
             out,
-            "{} today · {} in 7 days · {} this month · {} tokens today",
-            today.cost_words(),
-            week.cost_words(),
-            month.cost_words(),
+            "{} today · {} last 7 days · {} this month · {} tokens today",
+            cost(&today),
+            cost(&week),
+            cost(&month),
             format::tokens(today.tokens)
         )?;
         return Ok(0);

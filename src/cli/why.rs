@@ -88,7 +88,7 @@ fn write_text(out: &mut dyn Write, run: &RecordedRun, look: &Look) -> io::Result
         writeln!(
             out,
             "{}  {place}{}",
-            look.paint(Ink::Heading, "first trouble"),
+            look.paint(Ink::Heading, "first sign of trouble"),
             visible_line(&trouble.text)
         )?;
     }

@@ -521,7 +521,7 @@ fn ended(turn: &Turn<'_>) -> Option<Ended> {
         "interrupted" => {
             let reason = filled(turn.reason).unwrap_or_default();
             let note = if reason == INTERRUPT {
-                "Vibe records a reached time, token or price limit the same way"
+                "Vibe records hitting a time, token or cost limit the same way"
             } else {
                 ""
             };

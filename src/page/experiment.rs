@@ -489,7 +489,7 @@ impl View {
     /// Returns the first line of the page.
     fn headline(&self) -> text::Line {
         if let Some((set, _)) = self.ignored.first() {
-            let what = format!("Query {} has an unknown term.", set.letter());
+            let what = format!("Query {} has an invalid term.", set.letter());
             return what.into();
         }
         match &self.answer {
@@ -511,7 +511,7 @@ impl View {
                 .map(|words| words.as_str().into())
                 .collect(),
             None => vec![
-                "Each is a query, as in the run table. Runs of the same task are paired, and each task counts once."
+                "Each is a query, as on the Runs page. Runs of the same task are paired, and each task counts once."
                     .into(),
             ],
         }
@@ -520,7 +520,7 @@ impl View {
     fn pairings(&self) -> Vec<Choice> {
         let choice = |by: By| Choice {
             value: by.to_string(),
-            label: by.as_str().into(),
+            label: by.label().into(),
             is_current: by == self.asked.by,
         };
         By::ALL.into_iter().map(choice).collect()
@@ -1073,9 +1073,9 @@ impl Shown<'_> {
         {
             let p = success.map(Measure::p_words).unwrap_or_default();
             let words = format!(
-                "Mean difference {} of {} tasks ({}), p {}.",
+                "Mean difference {} of {} ({}), p {}.",
                 tasks_words(difference),
-                self.answer.tasks,
+                counted(self.answer.tasks, "task"),
                 change_words(difference / self.answer.tasks.max(1) as f64),
                 match p.strip_prefix('<') {
                     Some(p) => format!("< {p}"),

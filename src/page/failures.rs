@@ -174,7 +174,10 @@ fn original(state: &AppState, example: &Example) -> Original {
     };
     let failed = step.failed_call.as_deref();
     let printed = failed.and_then(|failed| failed.printed.as_deref());
-    let code = || step.returncode.map(|code| format!("exit code {code}"));
+    let code = || {
+        let code = step.returncode?;
+        Some(format!("exit code {}", format::exit_code(code)))
+    };
     let message = index.failure_of(n).or(printed).map(str::to_owned);
     Original {
         command: cut(failed
@@ -341,9 +344,18 @@ impl View {
     }
 
     fn days_per_bar(&self) -> String {
-        match self.report.days_per_bar {
-            1 => "Runs, in daily bars".to_owned(),
-            days => format!("Runs, in {days}-day bars"),
+        let per = match self.report.days_per_bar {
+            1 => "Runs per day".to_owned(),
+            days => format!("Runs per {days} days"),
+        };
+        let day = |day: &Option<String>| day.as_deref()?.parse::<jiff::civil::Date>().ok();
+        let days = day(&self.report.first_day).zip(day(&self.report.last_day));
+        match days {
+            Some((first, last)) if first < last => {
+                let words = |day: jiff::civil::Date| day.strftime("%-d %b").to_string();
+                format!("{per}, {} – {}", words(first), words(last))
+            }
+            _ => per,
         }
     }
 
@@ -559,7 +571,7 @@ impl View {
         [
             ("Project", "project", &failure.projects),
             ("Model", "model", &failure.models),
-            ("Written by", "writer", &failure.tools),
+            ("Writer", "writer", &failure.tools),
         ]
         .into_iter()
         .map(|(head, field, shares)| {

@@ -119,8 +119,7 @@ fn by(params: &Params) -> Result<By, WebError> {
     match params.text("by") {
         "" => Ok(By::Day),
         text => text.parse().map_err(|_: String| {
-            let names: Vec<&str> = By::ALL.into_iter().map(By::as_str).collect();
-            let detail = format!("Group by one of: {}.", names.join(", "));
+            let detail = format!("Group by one of: {}.", By::words());
             WebError::bad_request("Can't group by", &detail).named(text)
         }),
     }

@@ -267,8 +267,10 @@ const ADDRESSES: &[Address] = &[
             QUERY,
             Param(
                 "by",
-                Words(&["daily", "weekly", "monthly", "session", "model", "project"]),
-                "How runs are grouped. `session` gives one row per run.",
+                Words(&[
+                    "daily", "weekly", "monthly", "run", "session", "model", "project",
+                ]),
+                "How runs are grouped. `session` is an older name of `run`.",
             ),
             Param("since", Text, "The first day, `YYYY-MM-DD`."),
             Param("until", Text, "The last day, `YYYY-MM-DD`."),
@@ -300,7 +302,7 @@ const ADDRESSES: &[Address] = &[
             Param("b", Needed, "Selects the runs of the second set."),
             Param(
                 "by",
-                Words(&["task", "nothing"]),
+                Words(&["task", "none", "nothing"]),
                 "Which runs belong together.",
             ),
             Param(
@@ -320,7 +322,7 @@ const ADDRESSES: &[Address] = &[
             Param("limit", Number(0), "Maximum number of hits."),
             Param(
                 "scope",
-                Words(&["", "files", "said"]),
+                Words(&["", "files", "messages", "said"]),
                 "Search everything in the files, or only messages and tool calls.",
             ),
             Param(

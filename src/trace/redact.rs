@@ -11,7 +11,7 @@ use super::content::Content;
 use super::patience::Patience;
 use super::{MAX_MANIFEST_BYTES, RunDir, read_index};
 use crate::format::clock_times;
-use crate::model::redact::{Blanked, Sample, Search, Secrets};
+use crate::model::redact::{Blanked, Sample, Search, Secrets, without_private};
 use crate::model::{InFile, Index, Lines, MAX_LINE_BYTES, Span, TraceFile};
 
 /// The bytes kept of a line: one more than the longest that is parsed, so that longer ones are
@@ -65,7 +65,12 @@ impl RedactedRun {
         blanked: Blanked,
     ) -> io::Result<Self> {
         let temp = tempfile::tempdir()?;
-        let copy = dir.at(temp.path());
+        // A copy of a directory keeps its name, which the manifest is compared with.
+        let name = dir.path().file_name().filter(|_| dir.tool().is_none());
+        let below = name.map(|name| temp.path().join(&*without_private(&name.to_string_lossy())));
+        let below = below.as_deref().unwrap_or(temp.path());
+        std::fs::create_dir_all(below)?;
+        let copy = dir.at(below);
         if let Some(clock) = &sources.clock {
             std::fs::write(copy.file(TraceFile::Manifest), clock)?;
         }

@@ -83,7 +83,7 @@ fn lockstep_walks_both_runs() {
     page.click(".pagehead .end a:last-child");
     let row = |n: u32| {
         page.wait(&format!(
-            "document.querySelector('h1').innerText === 'Aligned step {n} of 0–10' && document.readyState === 'complete'"
+            "document.querySelector('h1').innerText === 'Aligned step {n} (0 to 10)' && document.readyState === 'complete'"
         ))
     };
     row(1);

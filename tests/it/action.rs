@@ -56,6 +56,9 @@ fn a_job_is_told_why_its_runs_failed_and_keeps_their_pages() {
     assert_eq!(ours.len(), 2, "{ours:?}");
     for page in fs::read_dir(file("pages")).unwrap() {
         let page = fs::read_to_string(page.unwrap().path()).unwrap();
-        assert!(page.starts_with("<!doctype html>") && page.contains(" redacted: values of keys"));
+        assert!(
+            page.starts_with("<!doctype html>")
+                && page.contains(" values of keys that name a secret")
+        );
     }
 }

@@ -212,7 +212,7 @@ fn help_of_every_command() {
       -h, --help     Print help
       -V, --version  Print version
 
-    Exit codes: 0 success, 1 the answer is no (no match, runs differ, issues found), 2 usage error, 3 not found or unreadable, 70 internal error
+    Exit codes: 0 success, 1 nothing found (search, tag), runs differ or issues found, 2 usage error, 3 not found or unreadable, 70 internal error
     "#);
     insta::assert_snapshot!(help(&["serve", "--help"]), @r#"
     Serve the web interface until Ctrl-C
@@ -223,7 +223,7 @@ fn help_of_every_command() {
       [ROOT]...  Directories with runs, searched up to 8 levels deep; missing ones are picked up once they exist. s3://BUCKET/PREFIX, gs://BUCKET/PREFIX and az://CONTAINER/PREFIX read object stores, with the same credentials as the cloud's own tools [default: the roots in the settings, else ./runs]
 
     Options:
-          --sessions              Also show this user's sessions of coding agents
+          --sessions              Also show this user's coding-agent sessions
           --host <HOST>           The address to listen on [default: 127.0.0.1]
           --port <PORT>           The port to listen on; 0 picks a free one [default: 8765]
           --token <TOKEN>         Require this token (at least 16 characters); set BOARD_TOKEN instead to keep it out of the process list. Without a token, one is generated and printed if other machines can reach the address
@@ -265,7 +265,8 @@ fn help_of_every_command() {
     A query is words and terms, all of which must match:
       stop:final,success  outcome:failed  liveness:running  tool:run_tests  model:qwen  critic:retry
       steps>5  score<0.5  duration>2m  tokens:1k..20k  err:true  -term  "two words"
-      started:2026-02-22  started:2026-02-01..2026-02-28  updated>7d  weekday:mon..fri  hour:9..17
+      started:2026-02-22  started:2026-02-01..2026-02-28  updated:7d (in the last 7 days)
+      weekday:mon..fri  hour:9..17
       cost:none  -model:none  (not recorded, recorded)
     Fields:
       run                   The run's key: its path relative to the root (JSON: key)
@@ -273,9 +274,9 @@ fn help_of_every_command() {
       run_id                The id that the trace records
       manifest_status       The status recorded in manifest.json (JSON: status)
       liveness              Whether the run may still be running: finished, running, stalled, died, …
-      outcome               How the run ended: completed, truncated, halted, failed, cancelled, running, unknown
-      result                The result: success, finished, cancelled, unknown, limit, failed, error
-      status                The status: answered, limit, error, died, … Lists show answered runs as succeeded, finished or unsolved (JSON: mark)
+      outcome               The class of the end, the same for all formats: completed, truncated, halted, failed, cancelled, …
+      result                What came of the run, for counting: success, finished, failed, limit, error, cancelled, unknown
+      status                The word in lists: succeeded, finished, unsolved (together: answered), limit, error, died, … (JSON: mark)
       stop                  The recorded stop reason (JSON: stop_reason)
       verdict               Why the run stopped, in a sentence
       verdict_second        Another fact about the end
@@ -354,7 +355,7 @@ fn help_of_every_command() {
       [ROOT]...  Directories to search, up to 8 levels deep [default: the roots in the settings, else ./runs]
 
     Options:
-          --sessions       Also read this user's sessions of coding agents
+          --sessions       Also read this user's coding-agent sessions
           --remove         Remove the tag from these runs, and from their duplicates that match
           --forget <TAG>   Remove this tag from runs whose files no longer exist
           --list           List the tags

@@ -87,7 +87,7 @@ fn the_verdict_comes_first_and_the_condition_sets_the_exit_code() {
     assert_eq!(
         row("Solved"),
         [
-            "Solved, of 12",
+            "Solved tasks (of 12)",
             "3",
             "9",
             "+6",
@@ -211,7 +211,7 @@ fn the_page_and_the_commands_print_the_same_answer() {
     );
     // A term that isn't understood gives no verdict.
     let typo = board.get("/experiments?a=statsu%3Ax&b=run%3Anew%2F");
-    assert!(typo.text().contains("Query A has an unknown term."));
+    assert!(typo.text().contains("Query A has an invalid term."));
     for query in [
         "",
         "a=x",

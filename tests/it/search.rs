@@ -459,7 +459,7 @@ fn a_run_that_changed_is_found_at_once() {
     assert_eq!(after["hits"], found["hits"]);
     let wrong = board.get("/api/search?q=x&scope=all");
     assert!(
-        wrong.status == 400 && wrong.text().contains("said"),
+        wrong.status == 400 && wrong.text().contains("messages"),
         "{}",
         wrong.text()
     );

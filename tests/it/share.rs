@@ -258,7 +258,7 @@ fn without_its_secrets_a_run_is_the_same_run() {
     for run in runs().into_iter().step_by(times(1, 2)) {
         let (plain, redacted) = (exported(&run, &[]), exported(&run, &["--redact"]));
         assert_eq!(steps(&plain), steps(&redacted), "{}", run.display());
-        if redacted.contains("<li>0 values are redacted") {
+        if redacted.contains("<li>Redacted: nothing found") {
             untouched += 1;
             assert_eq!(title(&plain), title(&redacted), "{}", run.display());
         }
@@ -346,7 +346,7 @@ fn a_transcript_says_what_was_done_and_why_it_stopped() {
         "# fix_bug: Answered at step 10\n",
         "**Task:** The tests of cart.sh fail.",
         "- Stop reason final",
-        "## Step 1\n\n> See it fail before anything is changed.\n\n`run_command(command=\"sh test_cart.sh\")` → success, exit code 1",
+        "## Step 1\n\n> See it fail before anything is changed.\n\n`run_command(command=\"sh test_cart.sh\")` → exit code 1",
         "```\nok   total of nothing\n",
         "- state `suspect`: set\n",
         "- critic `tests`: 0.50, continue: 2 of 4 fail, exit status 1\n",

@@ -506,7 +506,7 @@ fn a_board_that_writes_no_parquet_says_what_does() {
             "{text}"
         );
         assert!(
-            text.contains("lacks the feature parquet") && text.contains("--features parquet"),
+            text.contains("lacks the `parquet` feature") && text.contains("--features parquet"),
             "{text}"
         );
         assert!(

@@ -58,7 +58,7 @@ pub(crate) static COLUMNS: &[Column] = &[
         "outcome",
         Word(|run| Some(run.verdict.outcome.as_str())),
     )
-    .about("How the run ended: completed, truncated, halted, failed, cancelled, running, unknown")
+    .about("The class of the end, the same for all formats: completed, truncated, halted, failed, cancelled, …")
     .alias("class")
     .also(|run, out| {
         mark_words(run, out);
@@ -70,7 +70,7 @@ pub(crate) static COLUMNS: &[Column] = &[
         "result",
         Word(|run| Some(run.result()?.as_str())),
     )
-    .about("The result: success, finished, cancelled, unknown, limit, failed, error"),
+    .about("What came of the run, for counting: success, finished, failed, limit, error, cancelled, unknown"),
     // A manifest that says `running` proves nothing. So queries match the manifest's status only if
     // it isn't one of the board's own words.
     row(
@@ -79,7 +79,7 @@ pub(crate) static COLUMNS: &[Column] = &[
         "status",
         Word(|run| Some(status_word(run))),
     )
-    .about("The status: answered, limit, error, died, … Lists show answered runs as succeeded, finished or unsolved")
+    .about("The word in lists: succeeded, finished, unsolved (together: answered), limit, error, died, …")
     .cell(10, "status", Width::Status)
     .in_list()
     .not_by_default()
@@ -119,7 +119,7 @@ pub(crate) static COLUMNS: &[Column] = &[
         Text(|run| Some(&run.verdict.sentence)),
     )
     .about("Why the run stopped, in a sentence")
-    .cell(30, "outcome", Width::Outcome)
+    .cell(30, "verdict", Width::Outcome)
     .in_list()
     .long(),
     row(
@@ -413,7 +413,7 @@ pub(crate) static COLUMNS: &[Column] = &[
     row(
         "writer",
         "tool",
-        "tool",
+        "writer",
         Text(|run| run.tool.as_deref()),
     )
     .about("The program that wrote the trace"),

@@ -129,7 +129,7 @@ impl Condition {
                 .collect();
             let names = names.join(", ");
             return Err(format!(
-                "no measure is called {}; there are {names}",
+                "unknown measure {}; use one of {names}",
                 self.measure
             ));
         };

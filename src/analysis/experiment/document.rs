@@ -23,6 +23,16 @@ words! {
     }
 }
 
+impl By {
+    /// Returns the word for it that people use. Documents have an older one.
+    pub(crate) fn label(self) -> &'static str {
+        match self {
+            By::Task => By::Task.as_str(),
+            By::Nothing => "none",
+        }
+    }
+}
+
 impl fmt::Display for By {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
@@ -35,8 +45,8 @@ impl FromStr for By {
     fn from_str(text: &str) -> Result<Self, String> {
         By::ALL
             .into_iter()
-            .find(|by| by.as_str() == text)
-            .ok_or_else(|| format!("`{text}` must be `task` or `nothing`"))
+            .find(|by| by.label() == text || by.as_str() == text)
+            .ok_or_else(|| format!("`{text}` must be `task` or `none`"))
     }
 }
 

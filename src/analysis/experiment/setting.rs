@@ -91,7 +91,7 @@ const SETTINGS: [(&str, bool, Read); 7] = [
         Some(limit.steps.to_string())
     }),
     ("agent", false, |run| listed(&run.agents)),
-    ("program", false, |run| {
+    ("writer", false, |run| {
         run.tool.as_deref().map(str::to_owned)
     }),
     ("critics", false, |run| listed(&run.critics)),

@@ -402,10 +402,7 @@ impl Experiment {
         }
         let flips = certainty.flips.unwrap_or_default() as u64;
         let how = if certainty.exact {
-            match flips {
-                2 => "in both ways".to_owned(),
-                flips => format!("in all {} ways", count(flips)),
-            }
+            format!("in all {} ways", count(flips))
         } else {
             format!("{} times at random, from a fixed seed", count(flips))
         };

@@ -488,6 +488,9 @@ const INFERRED: &[&str] = &[TIMES, CHANGES, FAILURES];
 pub(super) const TIMES: &str = "times come from event timestamps (the recording machine's clock)";
 /// The inference for rules about changes of the state.
 pub(super) const CHANGES: &str = "the state counts as changed if state_diff names a field, and as unknown if an observation shows any other change";
+/// The same for a format that doesn't record each change of the state.
+pub(super) const CHANGES_UNTOLD: &str =
+    "whether a step changed the state counts as unknown, since this format doesn't record it";
 /// The inference for rules about failed steps.
 pub(super) const FAILURES: &str =
     "a step counts as failed if an error ended it or its only call failed";
@@ -532,6 +535,10 @@ fn inferred<'a>(
         ..Record::default()
     };
     record.facts.reserve_exact(count + 1);
+    if !index.format().tells_each_change() {
+        let changes = record.inferred.iter_mut().find(|fact| **fact == CHANGES);
+        changes.into_iter().for_each(|fact| *fact = CHANGES_UNTOLD);
+    }
     if scripted_is_free {
         record.inferred.push(SCRIPTED);
     }

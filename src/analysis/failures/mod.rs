@@ -403,11 +403,11 @@ impl Next {
         let mut rows = vec![
             ("ended the run", self.ended_run),
             (
-                words("same call again, failed", "tried again, failed"),
+                words("same call again, failed", "retried, failed again"),
                 self.same_call_failed,
             ),
             (
-                words("same call again, worked", "tried again, worked"),
+                words("same call again, worked", "retried, worked"),
                 self.same_call_worked,
             ),
             ("same tool, different arguments", self.same_tool),
@@ -470,19 +470,14 @@ fn plain(message: &str) -> String {
 impl Failures {
     /// Returns how many runs had a failure, and what became of them, in a sentence.
     pub(crate) fn runs_words(&self) -> String {
-        let carried = self.runs_with_failures.saturating_sub(self.runs_ended);
         let of = format!(
             "{} of {} had failures",
             count(self.runs_with_failures as u64),
             counted(self.runs, "run")
         );
-        match (carried, self.runs_ended) {
-            (_, 0) => format!("{of}; none ended with one."),
-            (carried, ended) => format!(
-                "{of}: {} ended with one, {} continued.",
-                count(ended as u64),
-                count(carried as u64)
-            ),
+        match self.runs_ended {
+            0 => format!("{of}; none of them ended with one."),
+            ended => format!("{of}; {} of them ended with one.", count(ended as u64)),
         }
     }
 

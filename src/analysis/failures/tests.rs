@@ -90,7 +90,7 @@ fn what_ended_runs_comes_first_then_runs_then_steps() {
     );
     assert_eq!(
         report.runs_words(),
-        "2 of 3 runs had failures: 1 ended with one, 1 continued."
+        "2 of 3 runs had failures; 1 of them ended with one."
     );
     let limited = wanted(&runs, &Wanted::first(1));
     assert_eq!((limited.failures.len(), limited.failures_left_out), (1, 2));
@@ -250,7 +250,10 @@ fn the_last_step_of_a_run_that_a_failure_ended_counts_as_its_end() {
             ("no further step", 1)
         ]
     );
-    assert_eq!(next.rows(FailureSource::Model)[0].0, "tried again, failed");
+    assert_eq!(
+        next.rows(FailureSource::Model)[0].0,
+        "retried, failed again"
+    );
 }
 
 #[test]

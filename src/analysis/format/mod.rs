@@ -251,6 +251,12 @@ pub(crate) fn score(score: f64) -> String {
     }
 }
 
+/// Formats an exit code: `1`, `−1`.
+pub(crate) fn exit_code(code: i64) -> String {
+    let sign = if code < 0 { "\u{2212}" } else { "" };
+    format!("{sign}{}", code.unsigned_abs())
+}
+
 /// Formats an amount in US dollars: `$12.50`, below a dollar `$0.0042`. An amount other than zero
 /// never reads as zero: `<$0.0001`.
 pub(crate) fn usd(amount: f64) -> String {
@@ -261,7 +267,7 @@ pub(crate) fn usd(amount: f64) -> String {
     match size {
         _ if !size.is_finite() => MISSING.to_owned(),
         0.0 => "$0".to_owned(),
-        _ if size < 0.0001 => format!("{sign}<$0.0001"),
+        _ if size < 0.0001 => format!("<{sign}$0.0001"),
         _ if size < 0.99995 => format!("{sign}${size:.4}"),
         _ if size < LARGE => format!("{sign}${size:.2}"),
         _ => format!("{sign}${size:.2e}"),
@@ -273,8 +279,11 @@ pub(crate) fn cost(cost: Option<f64>, is_estimated: bool, is_lower_bound: bool) 
     let Some(cost) = cost else {
         return MISSING.to_owned();
     };
-    let mark = bound(is_lower_bound, is_estimated);
-    format!("{mark}{}", usd(cost))
+    let words = usd(cost);
+    // A tiny amount is already inexact.
+    let is_tiny = words.starts_with('<');
+    let mark = bound(is_lower_bound, is_estimated && !is_tiny);
+    format!("{mark}{words}")
 }
 
 /// Formats a share in whole percent: `11%`. A share other than zero or all never reads as such:

@@ -746,7 +746,7 @@ fn a_new_failure_that_ended_several_runs_is_the_finding() {
     let three = ends(&mut runs, 3);
     assert_eq!(
         three.answer,
-        "“quota of ‹n› exceeded” ended 3 runs since 28 Oct and none before."
+        "3 runs ended with “quota of ‹n› exceeded” since 28 Oct, none before."
     );
     assert_eq!(three.new_failures(), None);
     let listed: Vec<_> = three

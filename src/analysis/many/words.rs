@@ -32,8 +32,9 @@ impl Overview {
         !self.bars.is_empty()
     }
 
-    /// Returns the finding as the name that it's about and the rest of the sentence.
-    pub(crate) fn sentence_parts(&self) -> (Option<String>, String) {
+    /// Returns the finding as a sentence around the name that it's about: what comes before the name,
+    /// the name, and the rest.
+    pub(crate) fn sentence_parts(&self) -> (String, Option<String>, String) {
         match &self.finding {
             Finding::ChangePoint {
                 task,
@@ -44,6 +45,7 @@ impl Overview {
                 runs_before,
                 ..
             } => (
+                String::new(),
                 Some(task.clone()),
                 format!(
                     " was solved in {passed} of {} since {}; before that, in {passed_before} of {runs_before}.",
@@ -52,29 +54,24 @@ impl Overview {
                 ),
             ),
             Finding::NewFailure { runs_ended, .. } => (
+                format!("{} ended with “", counted(*runs_ended, "run")),
                 self.failures
                     .largest_new
                     .as_ref()
                     .map(|failure| failure.plain()),
-                format!(
-                    " ended {}{} and none before.",
-                    counted(*runs_ended, "run"),
-                    self.since_words()
-                ),
+                format!("”{}, none before.", self.since_words()),
             ),
-            Finding::Cost { .. } => (None, self.cost_sentence().unwrap_or_default()),
-            Finding::Totals => (None, self.totals_sentence()),
+            Finding::Cost { .. } => {
+                let sentence = self.cost_sentence().unwrap_or_default();
+                (String::new(), None, sentence)
+            }
+            Finding::Totals => (String::new(), None, self.totals_sentence()),
         }
     }
 
     pub(super) fn sentence(&self) -> String {
-        match self.sentence_parts() {
-            (Some(message), rest) if matches!(self.finding, Finding::NewFailure { .. }) => {
-                format!("“{message}”{rest}")
-            }
-            (Some(name), rest) => format!("{name}{rest}"),
-            (None, sentence) => sentence,
-        }
+        let (before, name, rest) = self.sentence_parts();
+        format!("{before}{}{rest}", name.unwrap_or_default())
     }
 
     /// Words the day of the finding: ` since 17 Nov`.
@@ -270,7 +267,8 @@ impl Overview {
         };
         let repeated = match self.repeated_tasks {
             0 => "no task was run twice".to_owned(),
-            tasks => format!("{} ran more than once", counted(tasks, "task")),
+            1 => "1 task ran more than once".to_owned(),
+            tasks => format!("{} tasks ran more than once", count(tasks as u64)),
         };
         let shared = self.shared_tasks.map(|shared| {
             let percent = |rate: f64| format::percent((rate * 1e6).round() as u64, 1_000_000);
@@ -308,9 +306,9 @@ impl Overview {
                 change: match judged {
                     0 => String::new(),
                     judged => format!(
-                        "{} of {} known",
+                        "{} of {} with a known result",
                         count(now.passed as u64),
-                        count(judged as u64)
+                        counted(judged, "run")
                     ),
                 },
                 more: match judged {
@@ -446,14 +444,16 @@ impl Totals {
 }
 
 impl Measure {
+    /// Returns the mark of a number of tokens: `≥≈`.
+    pub(crate) fn mark(&self) -> &'static str {
+        format::bound(self.is_lower_bound, self.is_estimated)
+    }
+
     /// Words a number of tokens: `≥739.0M`.
     pub(crate) fn tokens(&self) -> String {
         self.sum.map_or_else(
             || "unknown".to_owned(),
-            |sum| {
-                let mark = format::bound(self.is_lower_bound, self.is_estimated);
-                format!("{mark}{}", tokens(sum))
-            },
+            |sum| format!("{}{}", self.mark(), tokens(sum)),
         )
     }
 
@@ -500,7 +500,7 @@ fn verb(result: RunResult) -> &'static str {
         RunResult::Error => "ended with an error",
         RunResult::Failed => "didn't solve the task",
         RunResult::Success | RunResult::Finished | RunResult::Cancelled | RunResult::Unknown => {
-            result.as_str()
+            result.label()
         }
     }
 }

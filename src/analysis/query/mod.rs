@@ -13,7 +13,7 @@
 //! | `started:2026-02-22..2026-02-28` | from the first day to the last one; either end may be open |
 //! | `started:today`, `started:yesterday` | a day in the time zone of the clock |
 //! | `weekday:mon..fri`, `hour:9..17`, `hour<6` | when the run started, in the time zone of the clock |
-//! | `updated>7d`, `updated<2h`, `started:7d` | after or before that long ago; alone, since then |
+//! | `updated:7d`, `updated>7d`, `updated<2h` | in the last 7 days; after or before the time that long ago |
 //! | `err:true`, `err:false` | yes or no |
 //! | `cost:none`, `-model:none` | the value isn't recorded, or is; `model:"none"` is the word |
 //! | `state.KEY changed` | a step that changed this key of the state, or a run with such a step |

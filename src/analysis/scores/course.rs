@@ -19,7 +19,7 @@ pub fn course(lane: &Lane) -> String {
         return "gave no score".to_owned();
     };
     if scores.len() == 1 {
-        return "one score".to_owned();
+        return "1 score".to_owned();
     }
     let ways = scores.len() - 1;
     let pairs = || scores.iter().zip(scores.iter().skip(1));

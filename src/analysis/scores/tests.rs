@@ -156,7 +156,7 @@ fn a_run_without_critics_has_no_lanes() {
 #[test]
 fn the_course_is_told_in_a_sentence() {
     let of = |scores: &[f64]| course(&all(scores));
-    assert_eq!(of(&[0.1]), "one score");
+    assert_eq!(of(&[0.1]), "1 score");
     assert_eq!(of(&[0.1, 0.2]), "rises once");
     assert_eq!(of(&[0.3, 0.2, 0.1]), "falls at every step");
     assert_eq!(of(&[0.1, 0.2, 0.3, 0.4]), "rises at every step");

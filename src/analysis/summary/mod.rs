@@ -129,6 +129,8 @@ pub struct Summary {
     pub issues: (usize, usize),
     /// Steps in which something failed, according to lines and events.
     pub errors: usize,
+    /// How many of them are only lines that can't be read, which may not have failed.
+    pub errors_unread: usize,
     /// These steps by message, in the order of their first steps, and what ended the run.
     pub failures: ThinVec<RunFailure>,
     /// Whether lines or events that may contain more such steps are missing.
@@ -942,6 +944,11 @@ impl Summary {
         (!self.errors_unknown).then_some(self.errors)
     }
 
+    /// Returns the number of steps that are known to have failed: not those whose line can't be read.
+    pub fn steps_with_failures(&self) -> usize {
+        self.errors.saturating_sub(self.errors_unread)
+    }
+
     /// Returns the number of segments, or `None` if the events file that would show them is
     /// missing.
     pub fn segments_known(&self) -> Option<usize> {
@@ -1651,6 +1658,7 @@ pub fn summary(
         },
         issues: health::counts(index),
         errors: index.failed_steps() + lost.len(),
+        errors_unread: unread,
         failures: ThinVec::new(),
         errors_unknown,
         events_unknown,

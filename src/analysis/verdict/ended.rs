@@ -42,15 +42,25 @@ fn wording(facts: &Facts<'_>, ended: &Ended, is_cut: bool) -> Wording {
     } else {
         "after"
     };
-    let step = if is_cut {
-        String::new()
-    } else {
-        facts.step_after(at)
+    let is_cancelled = ended.outcome == Outcome::Cancelled
+        && (matches!(ended.named(), Named::Interruption(_)) || &*ended.headline == "Cancelled");
+    let call = facts
+        .cancelled_call()
+        .filter(|_| is_cancelled && !is_cut && ended.later.is_empty())
+        .filter(|_| !facts.has_declined());
+    let step = match &call {
+        _ if is_cut => String::new(),
+        Some((step, _)) => format!(" in {step}"),
+        None => facts.step_after(at),
     };
-    let headline = match &*ended.headline {
-        "Answered" if ended.is_inferred_answer() => "Finished",
-        headline => headline,
+    let headline = match (ended.named(), &*ended.headline) {
+        (_, "Answered") if ended.is_inferred_answer() => "Finished",
+        (Named::Interruption(who), _) if ended.outcome == Outcome::Cancelled => {
+            &format!("Cancelled{who}")
+        }
+        (_, headline) => headline,
     };
+    let during = call.map_or_else(String::new, |(_, during)| format!(" {during}"));
     let of = |number| amount(number, ended.unit);
     let limit = facts.index.limit(ended.unit);
     // The numbers after a colon, and what contradicts them.
@@ -85,7 +95,7 @@ fn wording(facts: &Facts<'_>, ended: &Ended, is_cut: bool) -> Wording {
     let mut head = match headline {
         // It happened in the step, not after it.
         Ended::CUT_REPLY => format!("{}{}", Ended::CUT_REPLY, in_step(facts, is_cut)),
-        _ => format!("{headline}{step}"),
+        _ => format!("{headline}{step}{during}"),
     };
     let numbers = numbers.or_else(|| {
         let limit = ended.limit.filter(|_| contradiction.is_empty())?;
@@ -165,7 +175,10 @@ fn brief(ended: &Ended, headline: &str, step: &str, is_disputed: bool) -> String
 fn with_error(kind: &str, words: &str) -> String {
     let is_code =
         |code: &&str| code.len() == CODE && code.bytes().all(|byte| byte.is_ascii_digit());
-    match words.split_once(' ').filter(|(code, _)| is_code(code)) {
+    let parts = words
+        .split_once(' ')
+        .map(|(code, why)| (code.trim_end_matches(':'), why));
+    match parts.filter(|(code, _)| is_code(code)) {
         Some((code, why)) => format!("{kind} {code}: {why}"),
         None => format!("{kind}: {words}"),
     }
@@ -183,7 +196,7 @@ fn in_step(facts: &Facts<'_>, is_cut: bool) -> String {
 /// the evidence has all of it. Leaves out details that only repeat the headline and its numbers.
 fn detail(ended: &Ended, has_numbers: bool) -> &str {
     let is_long = ended.detail.chars().count() > MAX_QUOTED;
-    let detail = if is_long && ended.outcome == Outcome::Failed {
+    let detail = if is_long && (has_numbers || ended.outcome == Outcome::Failed) {
         first_sentence(&ended.detail)
     } else {
         &ended.detail

@@ -33,6 +33,7 @@ mod wording;
 pub(crate) use super::run_status::RunStatus;
 pub(crate) use cause::{LimitFrom, StepLimit};
 pub(super) use facts::{decided_stop, is_disputed, last_mode};
+pub(super) use recorded::ENGINE_KEYS;
 pub(crate) use recorded::{is_reason_borrowed, reading};
 pub(super) use rounds::other_run;
 pub(super) use unsolved::{UNSOLVED, deciding, is_part_of_reward};
@@ -271,7 +272,7 @@ pub(crate) fn verdict(index: &Index, life: &Life) -> Verdict {
             Certainty::Unknown,
             capitalised(&cut).into(),
         ),
-        (Liveness::Unknown, _) if let Some(sentence) = facts.cancelled_call() => verdict(
+        (Liveness::Unknown, _) if let Some(sentence) = facts.cancelled() => verdict(
             Outcome::Cancelled,
             RunStatus::Cancelled,
             Certainty::Inferred,
@@ -346,25 +347,46 @@ impl<'a> Facts<'a> {
 
 impl Facts<'_> {
     /// Describes a run whose last tool call was cancelled and that has no further records.
-    fn cancelled_call(&self) -> Option<String> {
-        let (n, step) = self
-            .last
-            .filter(|(_, step)| step.is_cancelled() && step.unanswered.is_none())?;
-        let call = step
-            .calls
-            .iter()
-            .rev()
-            .find(|call| call.end == CallEnd::Stopped)?;
-        let by_user = step
+    fn cancelled(&self) -> Option<String> {
+        let (_, last) = self.last.filter(|(_, step)| step.unanswered.is_none())?;
+        let (step, during) = self.cancelled_call()?;
+        let by_user = last
             .error
             .as_deref()
             .is_some_and(|words| words.to_lowercase().contains("user"));
         let who = if by_user { " by the user" } else { "" };
-        let tool = self.index.name(call.name);
         Some(format!(
-            "Cancelled{who} in {} while {tool} was running; no records follow",
-            label((n, step))
+            "Cancelled{who} in {step} {during}; no records follow"
         ))
+    }
+
+    /// Returns the last step and its cancelled call: "during a call to bash". A call without a
+    /// result, or one that wasn't permitted, may never have run.
+    fn cancelled_call(&self) -> Option<(String, String)> {
+        let (n, step) = self.last?;
+        let stopped = || {
+            let call = step.calls.iter().rev();
+            call.filter(|_| step.is_cancelled())
+                .find(|call| call.end == CallEnd::Stopped)
+        };
+        let waiting = || step.calls.get(usize::from(step.unanswered?.get() - 1));
+        let call = stopped().or_else(waiting)?;
+        let during = match self.index.name(call.name) {
+            "" => "during a tool call".to_owned(),
+            tool => format!("during a call to {tool}"),
+        };
+        Some((label((n, step)), during))
+    }
+
+    /// Returns whether the user declined a call of the last step, which doesn't stop the turn. Claude
+    /// Code says so also of a call that it cancelled, in other words.
+    fn has_declined(&self) -> bool {
+        let error = self.last.and_then(|(_, step)| step.error.as_deref());
+        error.is_some_and(|words| {
+            ["rejected by user", "denied", "declined"]
+                .iter()
+                .any(|word| words.contains(word))
+        })
     }
 
     /// Describes a run whose last turn is over with an unknown result.

@@ -21,7 +21,8 @@ const DENIAL: &str = "but the recorded rules and steps contradict it";
 const REASON_SET: &str = "the agent set its stop reason to ";
 
 /// State fields that the engine itself changes, in every step or at the end.
-const ENGINE_KEYS: [&str; 4] = ["current_step", "metrics", "stop_reason", "final_result"];
+pub(in crate::analysis) const ENGINE_KEYS: [&str; 4] =
+    ["current_step", "metrics", "stop_reason", "final_result"];
 
 /// Formats the comparison and the source of the limit: `10 steps, limit 10 (set by the task)`.
 /// `None` if a number is missing, or if a score is compared, which the recorded detail describes.
@@ -263,9 +264,9 @@ fn sentence(facts: &Facts<'_>, stop: &StopVerdict) -> Wording {
             None => "State unchanged for too long".to_owned(),
         },
         Code::StopOnTool => match called_tool(facts.index, stop) {
-            Some(tool) => format!("Stopped because the model called {tool}"),
+            Some(tool) => format!("Stopped because the agent requested {tool}"),
             None => format!(
-                "Stopped because the model called a tool that ends the run{}",
+                "Stopped because the agent requested a tool that ends the run{}",
                 why()
             ),
         },

@@ -406,7 +406,7 @@ fn every_code_reads_as_a_sentence() {
     limit: Token limit reached: 3 of 3 things
     limit: 3 identical replies in a row
     limit: State unchanged for 3 steps in a row
-    stopped: Stopped because the model called a tool that ends the run: why
+    stopped: Stopped because the agent requested a tool that ends the run: why
     stopped: Stopped by text in the model's reply at step 0: why
     critic stop: Stopped by a critic: why
     critic stop: Stopped by low critic scores: why
@@ -441,7 +441,7 @@ fn the_tool_that_ended_a_run_is_named_by_its_action() {
             format!(r#"{{"writer": "board 0.1.0", "status": "completed", "stop": {stop}}}"#);
         judged(&[step], &[OPENS_0, &end], Some(&manifest)).sentence
     };
-    let named = "Stopped because the model called deploy";
+    let named = "Stopped because the agent requested deploy";
     let deploy = r#"[{"step": 0, "action": 1}]"#;
     assert_eq!(of("the model called deploy", deploy), named);
     assert_eq!(
@@ -454,11 +454,11 @@ fn the_tool_that_ended_a_run_is_named_by_its_action() {
             both,
             r#"[{"step": 0, "action": 1}, {"step": 0, "action": 0}]"#
         ),
-        format!("Stopped because the model called a tool that ends the run: {both}")
+        format!("Stopped because the agent requested a tool that ends the run: {both}")
     );
     assert_eq!(
         of("why", r#"[{"step": 0, "action": 7}]"#),
-        "Stopped because the model called a tool that ends the run: why"
+        "Stopped because the agent requested a tool that ends the run: why"
     );
 }
 

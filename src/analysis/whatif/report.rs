@@ -10,7 +10,7 @@ use serde::{Serialize, Serializer};
 
 use super::headline::headline;
 use super::{RuleResult, RuleSet, StopTiming, nothing, rule_result, switched_off};
-use crate::analysis::facts::{CHANGES, Depth, FAILURES, Record, TIMES, record};
+use crate::analysis::facts::{CHANGES, CHANGES_UNTOLD, Depth, FAILURES, Record, TIMES, record};
 use crate::analysis::format::{self, counted};
 use crate::analysis::headline::Headline;
 use crate::analysis::stated;
@@ -288,7 +288,7 @@ impl EndCause {
             EndCause::Spec(spec) => depends_on(spec, inference),
             EndCause::Budget(row, _) => match inference {
                 TIMES => row.rule.counts == Counts::Time,
-                CHANGES | FAILURES => false,
+                CHANGES | CHANGES_UNTOLD | FAILURES => false,
                 _ => true,
             },
             EndCause::InCode(_) | EndCause::Ending(_) => false,
@@ -304,7 +304,7 @@ fn depends_on(spec: &StopSpec, inference: &str) -> bool {
     }
     match inference {
         TIMES => spec.row().counts == Counts::Time,
-        CHANGES => spec.name() == "stagnation",
+        CHANGES | CHANGES_UNTOLD => spec.name() == "stagnation",
         FAILURES => spec.name() == "consecutive_errors",
         _ => true,
     }

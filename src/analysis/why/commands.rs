@@ -18,6 +18,10 @@ pub struct FailedCommands {
     pub count: usize,
     /// How many of them succeeded after their last failure.
     pub passed_later: usize,
+    /// How often they failed, together.
+    #[serde(skip)]
+    #[schemars(skip)]
+    pub(crate) failures: usize,
     /// Whether steps are missing, in which a command may have passed.
     #[serde(skip)]
     #[schemars(skip)]
@@ -34,7 +38,14 @@ impl FailedCommands {
                     .to_owned();
             }
             (1, 0) => return "1 command failed and never passed".to_owned(),
-            (1, _) => return "1 command failed, then passed".to_owned(),
+            (1, _) => {
+                let times = match self.failures {
+                    1 => "once".to_owned(),
+                    2 => "twice".to_owned(),
+                    times => format!("{} times", count(times as u64)),
+                };
+                return format!("1 command failed {times}, then passed");
+            }
             (_, 0) if self.are_steps_missing => {
                 "none passed in the steps that could be read".to_owned()
             }
@@ -52,6 +63,7 @@ impl FailedCommands {
 /// Returns the failed commands, or `None` if there aren't any or not all calls are known.
 pub(super) fn failed_commands(index: &Index) -> Option<FailedCommands> {
     let mut passed: HashMap<NonZeroU64, bool> = HashMap::new();
+    let mut failures = 0;
     for (_, step) in newest_run(index) {
         // The index doesn't have the calls of skipped steps, nor all calls of a step with many.
         if step.actions as usize > step.calls.len() {
@@ -64,6 +76,7 @@ pub(super) fn failed_commands(index: &Index) -> Option<FailedCommands> {
             match call.end {
                 CallEnd::Failed => {
                     passed.insert(command, false);
+                    failures += 1;
                 }
                 CallEnd::Succeeded => {
                     passed.entry(command).and_modify(|passed| *passed = true);
@@ -74,6 +87,7 @@ pub(super) fn failed_commands(index: &Index) -> Option<FailedCommands> {
     }
     let is_whole = !index.step_skips().is_cut();
     (is_whole && !passed.is_empty()).then(|| FailedCommands {
+        failures,
         are_steps_missing: lost(index).is_some(),
         count: passed.len(),
         passed_later: passed.values().filter(|passed| **passed).count(),

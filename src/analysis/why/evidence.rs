@@ -280,6 +280,8 @@ fn from_tool(summary: &Summary, index: &Index, evidence: &mut Vec<Evidence>) {
     // Notes, such as a reward, aren't part of how the run ended.
     let words = if ended.word.is_empty() {
         ended.words()
+    } else if ended.restates_verdict() {
+        String::new()
     } else {
         ended.detail.to_string()
     };

@@ -62,7 +62,7 @@ pub(super) fn first_trouble(index: &Index) -> Option<Trouble> {
     for (n, step) in newest_run(index) {
         // Waiting isn't trouble.
         repeats.push(n, key(index, step).filter(|key| *key != WAIT));
-        if let Some(repeat) = repeats.now() {
+        if let Some(repeat) = repeats.now().filter(|repeat| !repeat.makes_progress(index)) {
             // It began some steps ago, maybe before anything else went wrong.
             let earlier = first
                 .as_ref()

@@ -236,7 +236,7 @@ fn write_line(out: &mut dyn Write, run: &RecordedRun, look: &Look) -> io::Result
     let width = name_width();
     let summary = &run.summary;
     let word = summary.shown_status().as_str();
-    let word = look.paint(ink_of(summary), &format!("{word:9}"));
+    let word = look.paint(ink_of(summary), &format!("{word:11}"));
     let (name, steps) = (
         visible_line(summary.key.as_str()),
         counted(summary.steps, "step"),

@@ -23,10 +23,11 @@ use crate::recorded::RecordedRun;
 )]
 #[command(
     after_help = "Images are included up to 8 MB in total, steps in full up to 64 MB of text.
---redact blanks the values of keys that name a secret (password, api_key, token, DB_PASS, ...), in JSON and in text such as
-key=value. It also blanks the same values elsewhere, up to 1,000 different ones: from 8 bytes anywhere, from 5 bytes as whole
-words. It blanks tokens with a known prefix (sk-..., ghp_...), private keys and passwords in addresses, and replaces home
-directories with ~ and e-mail addresses with [e-mail]. Images are removed. Redaction can miss secrets: read the file before you share it.
+--redact redacts the values of keys that name a secret (password, api_key, token, DB_PASS, ...), in JSON and in text such as
+key=value. It also redacts those values elsewhere (up to 1,000 of them): values of 8 bytes or more anywhere, of 5 to 7 bytes
+only as whole words. It redacts tokens with a known prefix (sk-..., ghp_...), private keys and passwords in addresses. It
+replaces home directories with ~ and e-mail addresses with [e-mail], and removes images. Redaction can miss secrets: read the
+file before you share it.
 
 --otlp sends to URL/v1/traces if the address has no path, with the headers in OTEL_EXPORTER_OTLP_HEADERS
 (name=value,name=value). Ids are derived from the run, so sending it twice gives the same trace. A record without a time gets
@@ -52,7 +53,7 @@ pub(super) struct Args {
     /// Open the page with this many events of the step replayed; 1 replays only the first
     #[arg(long, value_name = "M", value_parser = super::command::whole_number::<usize>, requires = "step")]
     event: Option<usize>,
-    /// Blank secrets, home directories and e-mail addresses
+    /// Redact secrets, home directories and e-mail addresses
     #[arg(long)]
     redact: bool,
     #[command(flatten)]

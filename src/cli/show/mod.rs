@@ -312,8 +312,9 @@ fn steps(run: &RecordedRun) -> String {
     let steps = summary
         .steps_known()
         .map_or_else(|| "unknown".to_owned(), |steps| count(steps as u64));
-    let failed = if summary.errors > 0 {
-        format!(", {} with failures", count(summary.errors as u64))
+    let failed = summary.steps_with_failures();
+    let failed = if failed > 0 {
+        format!(", {} with failures", count(failed as u64))
     } else {
         String::new()
     };

@@ -29,7 +29,7 @@ use rows::{Format, Sheet, Table};
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "With --out, rows are written to DIR/runs/day=YYYY-MM-DD/HH.jsonl (.csv, .parquet), by the hour (UTC) in which each run began.
-Calling it again with the same DIR rewrites only the files whose rows changed, and removes the rows of deleted runs. Other
+Running it again with the same DIR rewrites only the files whose rows changed, and removes the rows of deleted runs. Other
 programs can read the files meanwhile: each is replaced atomically. docs/fleet.md in board's repository has the columns
 and example queries."
 )]
@@ -162,7 +162,7 @@ fn no_parquet(table: Table) -> Error {
     );
     Error::new(
         Kind::Usage,
-        "this build of board lacks the feature parquet and can't write Parquet",
+        "this build can't write Parquet: it lacks the `parquet` feature",
     )
     .hint(hint)
 }

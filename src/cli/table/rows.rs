@@ -43,7 +43,7 @@ pub(super) enum Format {
     Jsonl,
     /// Comma-separated values with a header row (RFC 4180)
     Csv,
-    /// Typed columns; needs a board that was built with the feature `parquet`
+    /// Typed columns; requires a build with the `parquet` feature
     Parquet,
 }
 

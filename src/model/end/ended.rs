@@ -221,7 +221,7 @@ impl Ended {
             format!(" {who}")
         };
         let sentence =
-            format!("Cancelled{who} in step {step} while {tool} was running; no records follow");
+            format!("Cancelled{who} in step {step} during a call to {tool}; no records follow");
         let end = Self::new(
             word,
             &format!("Cancelled{who}"),
@@ -265,6 +265,12 @@ impl Ended {
 
     /// The headline of a run that was stopped because it repeated itself.
     pub const LOOPED: &str = "Stopped by loop detection";
+
+    /// Returns whether the details are the verdict in board's own words, so that they say nothing
+    /// new beside it.
+    pub fn restates_verdict(&self) -> bool {
+        self.is_sentence && self.outcome == Outcome::Cancelled
+    }
 
     /// Returns what the headline names.
     pub fn named(&self) -> Named<'_> {

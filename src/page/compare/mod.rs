@@ -414,11 +414,11 @@ impl<'a> CompareBody<'a> {
             .len()
             .saturating_sub(self.setting + size);
         let earlier = (self.setting > 0).then(|| {
-            let label = format!("{} earlier", format::counted(self.setting, "setting"));
+            let label = format::counted(self.setting, "earlier setting");
             page(label, self.setting.saturating_sub(size))
         });
         let later = (left > 0).then(|| {
-            let label = format!("{} more", format::counted(left, "setting"));
+            let label = format::counted(left, "more setting");
             page(label, self.setting + size)
         });
         earlier.into_iter().chain(later).collect()
@@ -538,7 +538,7 @@ fn heading(runs: &[&Summary]) -> String {
         [] => "Compare".to_owned(),
         [one] => one.clone(),
         [first, rest @ ..] if rest.iter().all(|name| name == first) => {
-            format!("{first}, {}", format::counted(names.len(), "run"))
+            format!("{} of “{first}”", format::counted(names.len(), "run"))
         }
         [one, other] => format!("“{one}” and “{other}”"),
         [one, two, three] => format!("“{one}”, “{two}” and “{three}”"),
@@ -1346,7 +1346,7 @@ fn lockstep_page<'a>(shell: Shell, a: &'a RunView<'a>, b: &'a RunView<'a>, at: u
     };
     let shell = Shell {
         title: format!(
-            "Aligned step {at} of 0–{}: {}",
+            "Aligned step {at} (0 to {}): {}",
             total - 1,
             heading(&[a.summary, b.summary])
         ),

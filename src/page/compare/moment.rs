@@ -450,7 +450,11 @@ fn then(view: &RunView<'_>, n: usize) -> Phrase {
             .text("the newest step: ")
             .text(sentence.as_str())
     } else {
-        Phrase::from(format!("{word}: {sentence}"))
+        let is_twice = sentence.to_lowercase().starts_with(&format!("{word}: "));
+        Phrase::from(match is_twice {
+            true => sentence.to_string(),
+            false => format!("{word}: {sentence}"),
+        })
     }
 }
 

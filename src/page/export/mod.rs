@@ -782,13 +782,13 @@ fn notes(view: &RunView<'_>, export: &Export<'_>) -> Vec<String> {
     notes.extend(child_note(view, export));
     if let Some(blanked) = export.redacted {
         let (found, not_sought) = (blanked.found(), blanked.not_sought);
-        let values = if found == 1 {
-            "1 value is".to_owned()
-        } else {
-            format!("{} values are", format::count(found as u64))
+        let values = match found {
+            0 => "Redacted: nothing found. The search covers".to_owned(),
+            1 => "1 value is redacted:".to_owned(),
+            found => format!("{} values are redacted:", format::count(found as u64)),
         };
         notes.push(format!(
-            "{values} redacted: values of keys that name a secret, in JSON and in text such as key=value, tokens of well-known services, private keys, passwords in addresses, home directories (~), user names in the names of directories, and e-mail addresses. The same text is redacted wherever it occurs if it has at least 8 bytes, or at least 5 as a separate word. Shorter ones, common words and short words without quotes are redacted only next to their keys. Images are omitted. Redaction can miss secrets."
+            "{values} values of keys that name a secret, in JSON and in text such as key=value, tokens of well-known services, private keys, passwords in addresses, home directories (~), user names in the names of directories, and e-mail addresses. The same text is redacted wherever it occurs if it has at least 8 bytes, or at least 5 as a separate word. Shorter ones, common words and short words without quotes are redacted only next to their keys. Images are omitted. Redaction can miss secrets."
         ));
         if not_sought > 0 {
             notes.push(format!(

@@ -137,14 +137,14 @@ fn offers(typed: &str, here: &Here, open: Option<&RunView<'_>>, runs: &[Arc<Summ
         items.push(Offer::to(
             "search",
             search,
-            "manifests, events and steps",
+            "messages and tool calls",
             href::search(typed, ""),
         ));
         let filter = format!("Filter the list by “{quoted}”");
         items.push(Offer::to(
             "filter",
             filter,
-            "the run table",
+            "the Runs page",
             href::runs(typed),
         ));
     }

@@ -81,7 +81,7 @@ pub(crate) static RUN: Section = Section {
             &["Enter"],
             "open or close the calls of the step in the transcript",
         ),
-        key(&["n", "N"], "next, previous step with the text found"),
+        key(&["n", "N"], "next, previous match"),
         key(&["y"], "copy the link to the step in the transcript"),
         command(&[":"], "go to a step by number"),
         command(&["e"], "next error, retry or stop"),

@@ -455,16 +455,30 @@ impl View {
         command
     }
 
-    /// Returns the finding: the name that it's about with its link, and the rest of the sentence.
-    fn finding(&self) -> (Option<(text::Line, Option<String>)>, text::Line) {
-        let (name, rest) = self.overview.sentence_parts();
+    /// States of how many repeated tasks the results are known, if not of all.
+    fn known_tasks(&self) -> Option<String> {
+        let tasks = &self.overview.tasks;
+        let (known, all) = (
+            tasks.rows.len() + tasks.left_out,
+            self.overview.repeated_tasks,
+        );
+        (known < all).then(|| {
+            let [known, all] = [known, all].map(|tasks| count(tasks as u64));
+            format!("{known} of {all} have known results.")
+        })
+    }
+
+    /// Returns the finding: what comes before the name that it's about, the name with its link, and
+    /// the rest of the sentence.
+    fn finding(&self) -> (String, Option<(text::Line, Option<String>)>, text::Line) {
+        let (before, name, rest) = self.overview.sentence_parts();
         let link = match &self.overview.finding {
             Finding::ChangePoint { query, .. } => query.as_deref().map(|terms| self.link(terms)),
             Finding::NewFailure { id, .. } => Some(self.failure(id)),
             _ => None,
         };
         let name = name.map(|name| (text::shown(name), link));
-        (name, text::shown(rest))
+        (before, name, text::shown(rest))
     }
 
     /// Returns the address of the runs of the period that these terms select.
@@ -792,6 +806,7 @@ impl View {
             });
             bars.collect::<Vec<_>>()
         };
+        let all_tokens = &self.overview.totals.tokens;
         let mark = if used.cost_is_estimated { "≈" } else { "" };
         let dollars = |usd: f64| format!("{mark}{}", format::usd(usd));
         let tokens = |number: f64| format::tokens(number as u64);
@@ -822,7 +837,10 @@ impl View {
                     Some(&dollars),
                 )
             }),
-            tokens: format::tokens(used.tokens),
+            tokens: match is_all {
+                true => format!("{}{}", all_tokens.mark(), format::tokens(used.tokens)),
+                false => format::tokens(used.tokens),
+            },
             token_change: before
                 .and_then(|before| {
                     many::amounts(

@@ -76,7 +76,6 @@ impl Decision {
         let target = decision.handoff.as_deref();
         let actions = step.calls.total();
         out.description = match (mode, target) {
-            ("act", _) if actions == 1 => "one action".into(),
             ("act", _) => format::counted(actions, "action").into(),
             ("final", _) if sent_back(step) => "an answer, sent back by a critic".into(),
             ("final", _) => "an answer".into(),
@@ -225,7 +224,7 @@ mod tests {
         assert!(
             read(r#"{"decision": {"mode": "act", "actions": [1]}, "decision_source": "agent"}"#)
                 .1
-                .contains("one action, decided by")
+                .contains("1 action, decided by")
         );
         assert!(
             read(r#"{"decision": {"mode": "wait"}}"#)

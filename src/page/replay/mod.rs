@@ -799,6 +799,9 @@ fn note(replay: &Replay<'_>, part: &Part, is_unreadable: bool) -> Phrase {
         (Some(n), false) if n >= total && replay.alive() => {
             Phrase::from("In progress. The step's line is written when it ends.")
         }
+        (Some(n), false) if n >= total && !replay.view.index.steps_file().exists => {
+            Phrase::from("steps.jsonl is missing. Only the events of this step are recorded.")
+        }
         (Some(n), false) if n >= total => Phrase::from(
             "This step was never written to steps.jsonl. Only its events are recorded.",
         ),

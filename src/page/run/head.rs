@@ -123,7 +123,7 @@ impl<'a> RunHead<'a> {
         if let Some(manifest) = manifest {
             let format = manifest.format.name;
             let tool = manifest.tool.as_deref().unwrap_or(format);
-            add("tool", tool, format);
+            add("writer", tool, format);
         }
         if let Some(model) = summary.models_words() {
             add("model", &model, &model);

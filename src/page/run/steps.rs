@@ -473,7 +473,10 @@ impl EndSlot<'_> {
                 continue;
             };
             let events = format::counted(group.end - group.first, "event");
-            let rest = format!(" has {events} but was never written to steps.jsonl");
+            let rest = match index.steps_file().exists {
+                true => format!(" has {events} but was never written to steps.jsonl"),
+                false => format!(" has {events} but no record: steps.jsonl is missing"),
+            };
             lines.push(line(
                 Status::Of(ShownStatus::Unknown),
                 one(group, "a"),

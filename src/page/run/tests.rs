@@ -216,7 +216,7 @@ fn what_is_not_known_is_left_out() {
     let view = run.view();
     let html = Verdict::new(&view).render().unwrap();
     for absent in [
-        "First trouble",
+        "First sign of trouble",
         "Contradiction",
         "Failure report",
         "Last critic verdicts",
@@ -263,7 +263,7 @@ fn a_long_text_of_trouble_leaves_the_panel_to_the_rest() {
     let run = Recorded::steps([step]);
     let html = Verdict::new(&run.view()).render().unwrap();
     let line = html
-        .split("First trouble</dt><dd class=\"first\">")
+        .split("First sign of trouble</dt><dd class=\"first\">")
         .nth(1)
         .and_then(|rest| rest.split("</dd>").next())
         .unwrap();

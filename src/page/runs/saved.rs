@@ -91,7 +91,10 @@ impl Default for SavedViews {
         Self {
             views: Arc::new([
                 view("Today", "updated:today"),
-                view("Failed this week", "status:error,died,unsolved updated>7d"),
+                view(
+                    "Errors and unsolved, last 7 days",
+                    "status:error,died,unsolved updated:7d",
+                ),
             ]),
             file: "~/.config/board/config.toml".into(),
         }

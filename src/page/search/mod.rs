@@ -50,12 +50,14 @@ const SHOWN: usize = 200;
 
 /// The values of the parameter `scope`.
 const FILES: &str = "files";
+/// Documents have the older word for messages and tool calls.
 const SAID: &str = "said";
+const MESSAGES: &str = "messages";
 
 fn unknown_scope(scope: &str) -> WebError {
-    WebError::bad_request("Invalid scope", "The scope is files or said.")
+    WebError::bad_request("Invalid scope", "The scope is files or messages.")
         .named(scope)
-        .hint("Use said for messages and tool calls, or files for everything in the files.")
+        .hint("Use messages for messages and tool calls, or files for everything in the files.")
 }
 
 /// `GET /search`
@@ -134,7 +136,7 @@ async fn ask(
     let scope = match params.text("scope") {
         "" if asker == Asker::Person => Scope::Said,
         "" | FILES => Scope::Files,
-        SAID => Scope::Said,
+        SAID | MESSAGES => Scope::Said,
         other => return Err(unknown_scope(other)),
     };
     let is_in_a_hurry = is_in_a_hurry(params)? || asker == Asker::Person;

@@ -130,7 +130,10 @@ impl RulesAnswer<'_> {
             None => MISSING.to_owned(),
         };
         let saved = &result.saved;
-        let time = number(saved.ms, &|ms| format::millis(ms as f64));
+        let time = number(saved.ms, &|ms| match ms {
+            0 => "0 s".to_owned(),
+            ms => format::millis(ms as f64),
+        });
         let mark = |tokens| format::bound(false, self.report.estimated && tokens > 0);
         let tokens = |tokens| format!("{}{}", mark(tokens), format::tokens(tokens));
         (

@@ -129,7 +129,7 @@ pub(super) struct State {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct UsageOf {
-    /// How runs are grouped: daily, weekly, monthly, session, model or project. Default: daily
+    /// How runs are grouped: daily, weekly, monthly, run, model or project. Default: daily
     #[serde(default)]
     by: String,
     /// Counts only the runs that match this query. Same syntax as in list_runs
@@ -175,7 +175,7 @@ pub(super) struct ExperimentOf {
     a: String,
     /// The query that selects the second set
     b: String,
-    /// Which runs belong together: task or nothing. Default: task
+    /// Which runs are paired: those of the same task, or none. Default: task
     #[serde(default)]
     by: String,
     /// What counts as a success: recorded, finished, or a critic's last score, such as tests>=1. Default: recorded
@@ -215,7 +215,7 @@ pub(super) struct Search {
     /// Maximum number of hits. Default: 40
     #[serde(default, deserialize_with = "whole_number")]
     limit: Option<usize>,
-    /// `said` searches only messages and tool calls, which has fewer hits in ids and numbers. `files` searches
+    /// `messages` searches only messages and tool calls, which has fewer hits in ids and numbers. `files` searches
     /// everything in the files. Default: files
     #[serde(default)]
     scope: String,

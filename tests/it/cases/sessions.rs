@@ -146,7 +146,10 @@ fn a_codex_turn_that_nobody_is_recorded_to_have_stopped_is_only_interrupted() {
             ),
         ],
     );
-    assert_eq!(why["headline"], "Interrupted after step 0");
+    assert_eq!(
+        why["headline"],
+        "Cancelled in step 0 during a call to exec_command"
+    );
     assert_eq!(why["outcome"], "cancelled");
 }
 
@@ -180,7 +183,7 @@ fn a_child_whose_call_failed_is_counted_by_its_parent() {
 #[test]
 fn a_cancelled_call_that_ends_a_qwen_run_is_no_failure() {
     let sentence =
-        "Cancelled by the user in step 0 while run_shell_command was running; no records follow";
+        "Cancelled by the user in step 0 during a call to run_shell_command; no records follow";
     let session =
         "r_qwen_sigint/projects/-home-dev-project/chats/de830730-c8a8-4812-b0fe-45bef0dda2da.jsonl";
     for (path, certainty) in [

@@ -121,7 +121,7 @@ fn a_call_that_its_user_declined_is_cancelled_and_did_not_fail() {
             (&"cancelled".into(), &"exec command rejected by user".into())
         );
         // Declining a call doesn't stop the turn.
-        assert_eq!(run.row.verdict.sentence, "Interrupted after step 0");
+        assert_eq!(run.row.verdict.sentence, "Cancelled after step 0");
     }
     let stream = run(&[
         json!({"type": "thread.started", "thread_id": ID}),

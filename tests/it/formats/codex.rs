@@ -122,7 +122,7 @@ fn a_child_names_its_parent_and_its_copied_lines_do_not_count() {
     assert_eq!(run.row.task.as_deref(), Some("Who calls split()?"));
     assert_eq!(
         run.row.verdict.sentence,
-        "Interrupted by the user after step 0"
+        "Cancelled by the user in step 0 during a call to exec_command"
     );
     assert_eq!(run.step(0)["action_results"][0]["status"], "cancelled");
 }

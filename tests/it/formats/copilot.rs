@@ -62,7 +62,9 @@ fn a_reply_whose_message_was_dropped_is_a_step() {
     // 2,064, 2,018, 2,130.
     assert_eq!((row.steps, row.tokens), (3, Some(6_212)));
     assert!(
-        row.verdict.sentence.starts_with("Interrupted by the user"),
+        row.verdict
+            .sentence
+            .starts_with("Cancelled by the user in step 2 "),
         "{}",
         row.verdict.sentence
     );

@@ -161,7 +161,7 @@ fn a_call_that_the_user_stopped_is_not_told_as_failed() {
     ]);
     assert_eq!(
         run.row.verdict.sentence,
-        "Interrupted by the user after step 5"
+        "Cancelled by the user in step 5 during a call to Bash"
     );
     assert_eq!(
         run.row.verdict.second,

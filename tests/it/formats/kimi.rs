@@ -73,7 +73,7 @@ fn a_turn_that_completed_with_a_truncated_reply_did_not_answer() {
         both.row
             .verdict
             .sentence
-            .starts_with("Interrupted by the user"),
+            .starts_with("Cancelled by the user in step 1 "),
         "{}",
         both.row.verdict.sentence
     );

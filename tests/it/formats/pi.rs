@@ -103,7 +103,7 @@ fn steps_before_a_rewind_are_abandoned() {
         .collect();
     assert_eq!(left, [true, false]);
     assert!(
-        run.row.verdict.sentence.starts_with("Interrupted"),
+        run.row.verdict.sentence.starts_with("Cancelled in step 1 "),
         "{}",
         run.row.verdict.sentence
     );

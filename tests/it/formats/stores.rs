@@ -135,7 +135,7 @@ fn a_killed_session_has_no_end_and_no_tokens() {
             &*run.row.verdict.sentence,
             run.row.verdict.certainty.as_str()
         ),
-        ("Interrupted after step 0", "recorded")
+        ("Cancelled after step 0", "recorded")
     );
 }
 
@@ -826,7 +826,10 @@ fn a_session_of_crush_with_a_sub_agent_and_a_summary() {
 fn the_last_part_of_a_reply_of_crush_is_the_end() {
     let ends = [
         (2, (1, "No end recorded after step 0", "unknown")),
-        (3, (1, "Interrupted after step 0", "recorded")),
+        (
+            3,
+            (1, "Cancelled in step 0 during a call to bash", "recorded"),
+        ),
         (
             4,
             (
@@ -839,7 +842,7 @@ fn the_last_part_of_a_reply_of_crush_is_the_end() {
             5,
             (
                 1,
-                "Cancelled by the user in step 0 while bash was running; no records follow",
+                "Cancelled by the user in step 0 during a call to bash; no records follow",
                 "recorded",
             ),
         ),
@@ -1255,7 +1258,7 @@ fn goose_records_few_ends() {
             stopped.row.title()
         ),
         (
-            "Cancelled in step 0 while developer__shell was running; no records follow",
+            "Cancelled in step 0 during a call to developer__shell; no records follow",
             "inferred",
             "Wait for me."
         )

@@ -169,7 +169,7 @@ impl<'a> Asked<'a> {
             .and_then(|segment| segment.state_limit)
             .filter(|_| rule.note == UNRECORDED);
         if let Some(limit) = in_state {
-            rule.note = format!("the engine's limit isn't recorded (agent state: {limit})");
+            rule.note = format!("engine limit not recorded; agent state says {limit}");
         }
         // It fires at the first step that is one too many, so the number of steps is the limit.
         let inferred = self

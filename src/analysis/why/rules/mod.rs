@@ -4,7 +4,6 @@
 //! A rule that isn't recorded gets a row that states this, if a reader would expect it. Nothing is
 //! guessed.
 
-use crate::analysis::format;
 use crate::analysis::summary::Summary;
 use crate::model::{Can, Index, Lines, Reading};
 
@@ -49,10 +48,10 @@ pub(super) fn ended_by(summary: &Summary, index: &Index) -> Option<Reading> {
 }
 
 /// The note for a run that something else ended.
-const NOT_BY_RULE: &str = "not ended by a rule";
+const NOT_BY_RULE: &str = "ended by something else";
 
-/// Formats "8 rules: 1 fired, 5 not fired, 2 off" for the heading of the table. Counts only rules,
-/// and says if something else ended the run, such as an error.
+/// Formats "1 fired, 5 not fired, 2 off" for the heading of the table. Counts only rules, and says
+/// if something else ended the run, such as an error.
 pub(crate) fn tally(rules: &[RuleStatus]) -> String {
     let is_end = |rule: &RuleStatus| rule.is_outcome && rule.stands == ENDED;
     let listed = || rules.iter().filter(|rule| !rule.is_outcome);
@@ -64,12 +63,9 @@ pub(crate) fn tally(rules: &[RuleStatus]) -> String {
 }
 
 fn tally_of<'a>(rules: &(impl Iterator<Item = &'a RuleStatus> + Clone)) -> String {
-    let rules = || rules.clone();
-    let all = format::counted(rules().count(), "rule");
-    match rules().count() {
+    match rules.clone().count() {
         0 => "none recorded".to_owned(),
-        1 => format!("{all} {}", counts(&rules()).trim_start_matches("1 ")),
-        _ => format!("{all}: {}", counts(&rules())),
+        _ => counts(rules),
     }
 }
 

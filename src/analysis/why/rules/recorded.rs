@@ -215,6 +215,7 @@ fn row(reading: &RuleReading, kind: String) -> RuleStatus {
         result,
         also: matches!(reading.check, Check::Stop { .. }),
         bound: Bound::Exact,
+        mark: "",
         reading: said.cloned().unwrap_or_default(),
         limit_from: (result != Standing::Off).then_some(LimitFrom::SetBy(reading.limit_from)),
         note,

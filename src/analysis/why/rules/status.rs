@@ -44,6 +44,8 @@ pub struct RuleStatus {
     pub reading: Reading,
     /// Whether the measured value is exact or a bound.
     pub bound: Bound,
+    /// The mark of a measured value that is an estimate or incomplete: `≥≈`. May be empty.
+    pub mark: &'static str,
     /// How the limit is known.
     pub limit_from: Option<LimitFrom>,
     /// A short note: why it's off, what isn't recorded, what it saw. May be empty.
@@ -164,7 +166,12 @@ impl RuleStatus {
     /// Formats the measured value, as a bound if it is one.
     pub fn used(&self) -> Option<String> {
         let value = self.reading.measured()?;
-        Some(format!("{}{}", self.bound.words(), self.amount(value)))
+        Some(format!(
+            "{}{}{}",
+            self.bound.words(),
+            self.mark,
+            self.amount(value)
+        ))
     }
 
     /// Returns the rule's state in a word or two. `ended` is false while the run continues.

@@ -4,7 +4,7 @@
 use serde_json::Number;
 
 use super::status::{ENDED, REFUTED, RuleStatus, Standing};
-use crate::analysis::format::capitalised;
+use crate::analysis::format::{bound, capitalised};
 use crate::analysis::stated;
 use crate::analysis::summary::{Cost, Summary};
 use crate::analysis::verdict::ended;
@@ -47,14 +47,14 @@ pub(super) fn rules(summary: &Summary, index: &Index) -> Vec<RuleStatus> {
             continue;
         }
         let used = limit.used.or_else(|| spent(limit.unit));
-        let bound = if limit.used.is_some() {
+        let its_bound = if limit.used.is_some() {
             limit.bound
         } else {
             Bound::Exact
         };
-        let is_reached = used.and_then(|used| limit.is_reached_by(used, bound));
-        let below =
-            used.is_some_and(|used| bound != Bound::AtLeast && !limit.op.holds(used, limit.limit));
+        let is_reached = used.and_then(|used| limit.is_reached_by(used, its_bound));
+        let below = used
+            .is_some_and(|used| its_bound != Bound::AtLeast && !limit.op.holds(used, limit.limit));
         // If two limits were reached at once, a trace names only one.
         let also = is_limit && limit.unit != named_unit && is_reached == Some(true);
         let mut result = if below || also {
@@ -66,7 +66,8 @@ pub(super) fn rules(summary: &Summary, index: &Index) -> Vec<RuleStatus> {
         let note = match used {
             Some(_) if limit.used.is_none() && is_estimate(summary, limit.unit) => BY_PRICES,
             // The bound is shown with the number.
-            Some(_) if bound != Bound::Exact => "",
+            Some(_) if its_bound == Bound::AtMost && !below => "the exact number isn't recorded",
+            Some(_) if its_bound != Bound::Exact => "",
             // The records of the end may disagree on its limit.
             Some(_) if below || also || limit.unit == named_unit => "",
             Some(_) if ended.is_none() => {
@@ -80,10 +81,16 @@ pub(super) fn rules(summary: &Summary, index: &Index) -> Vec<RuleStatus> {
             None => "the usage isn't recorded",
         };
         let compared = (used, limit.op, Some(limit.limit));
+        let mark = if limit.used.is_none() {
+            mark(summary, limit.unit)
+        } else {
+            ""
+        };
         rules.push(RuleStatus {
             also,
             stands,
-            bound,
+            bound: its_bound,
+            mark,
             ..row(limit.name, compared, limit.unit, result, note)
         });
     }
@@ -104,16 +111,17 @@ pub(super) fn rules(summary: &Summary, index: &Index) -> Vec<RuleStatus> {
             let estimate = is_estimate(summary, unit);
             let note = match unit {
                 _ if estimate => "estimated from tokens and prices; no limit is recorded",
+                "tokens" if mark(summary, unit).ends_with('≈') => {
+                    "partly estimated; no limit is recorded"
+                }
                 "steps" if summary.steps_unknown => "neither the count nor a limit is recorded",
                 _ => "no limit is recorded",
             };
-            rules.push(row(
-                name,
-                (spent(unit), Op::AtLeast, None),
-                unit,
-                Standing::Unknown,
-                note,
-            ));
+            let measured = (spent(unit), Op::AtLeast, None);
+            rules.push(RuleStatus {
+                mark: mark(summary, unit),
+                ..row(name, measured, unit, Standing::Unknown, note)
+            });
         }
     }
     rules
@@ -125,6 +133,14 @@ const BY_PRICES: &str = "the usage is estimated from tokens and prices";
 /// Returns whether the run's usage of this unit is an estimate.
 fn is_estimate(summary: &Summary, unit: &str) -> bool {
     unit == "usd" && matches!(summary.cost(), Some(Cost::Estimated(_)))
+}
+
+/// Returns the mark of the run's usage of this unit, as lists show it: `≥≈`.
+fn mark(summary: &Summary, unit: &str) -> &'static str {
+    match unit {
+        "tokens" => bound(summary.tokens_unknown > 0, summary.tokens_estimated),
+        _ => bound(false, is_estimate(summary, unit)),
+    }
 }
 
 /// Returns the run's usage of this unit, if known.
@@ -150,7 +166,11 @@ fn end(ended: &Ended, index: &Index) -> RuleStatus {
         word if is_inferred => format!("from {word}"),
         word => format!("recorded as \"{word}\""),
     };
-    let words = ended.words();
+    // The verdict's sentence proves nothing.
+    let words = match ended.restates_verdict() {
+        true => String::new(),
+        false => ended.words(),
+    };
     if !words.is_empty() {
         let mark = if note.is_empty() { "" } else { "; " };
         note = format!("{note}{mark}{words}");
@@ -239,7 +259,8 @@ fn named(ended: &Ended) -> (String, bool) {
         return (name.to_owned(), false);
     }
     let noun = match &*ended.headline {
-        "Interrupted by the user" => "User interruption",
+        "Interrupted by the user" => "User cancellation",
+        "Interrupted" => "Cancellation",
         "The sandbox failed" => "Sandbox failure",
         "The evaluation failed with an error" => "Evaluation error",
         Ended::REFUSED => "Refusal",

@@ -317,6 +317,11 @@ fn the_first_trouble_is_the_earliest_sign() {
             .map(|trouble| (trouble.step, trouble.text))
     };
     let said = |step, text: &str| Some((Some(step), text.to_owned()));
+    // Steps that don't change the state.
+    let calls = |tools: &str| {
+        let idle = |run: Run, tool: char| run.call(&tool.to_string(), "");
+        tools.chars().fold(Run::default(), idle)
+    };
     assert_eq!(trouble(calls("abc")), None);
     assert_eq!(
         trouble(calls("xaaa")),
@@ -371,6 +376,16 @@ fn the_first_trouble_is_the_earliest_sign() {
         run.step(r#""decision": {"mode": "wait"}"#)
     });
     assert_eq!(trouble(waited), None, "waiting isn't trouble");
+    // Three equal calls that each change the state, such as moves, and three that only count.
+    let thrice = |key| (0..3).fold(Run::default(), |run, _| run.call("a", key));
+    assert_eq!(trouble(thrice("place")), None);
+    for key in ["current_step", "scratchpad"] {
+        assert_eq!(
+            trouble(thrice(key)),
+            said(0, "the same call repeats: a()"),
+            "{key}"
+        );
+    }
 }
 
 #[test]
@@ -453,7 +468,7 @@ fn a_failed_command_passed_later_only_if_the_same_command_succeeded() {
     );
     assert_eq!(
         told(&[("make  x", 1), ("make x ", 0)]),
-        "1 command failed, then passed"
+        "1 command failed once, then passed"
     );
     // It passed before it failed.
     assert_eq!(

@@ -546,8 +546,12 @@ fn marks(invocation: Option<&Invocation<'_>>, result: Option<&Outcome<'_>>) -> V
         Some(status) if result.is_wrapped || Outcome::is_failure(status) => Some(status),
         _ => result.has_failed().then_some("error"),
     });
+    let code = result.and_then(|result| result.exit);
     let mut marks = Vec::new();
     match (ran, came) {
+        // The call returned, but its command failed.
+        (Some("success"), Some("success") | None) | (None, Some("success"))
+            if code.is_some_and(|code| code != 0) => {}
         (Some(ran), Some(came)) if ran != came => {
             marks.push(status(&format!("call {ran}"), ran));
             marks.push(status(&format!("result {came}"), came));
@@ -559,8 +563,9 @@ fn marks(invocation: Option<&Invocation<'_>>, result: Option<&Outcome<'_>>) -> V
     }
     let category = invocation.and_then(|invocation| invocation.category.as_deref());
     marks.extend(category.map(|category| Sign::plain("mk err", category)));
-    let code = result.and_then(|result| result.exit);
-    marks.extend(code.map(|code| Sign::plain("mk err", format!("exit code {code}"))));
+    marks.extend(
+        code.map(|code| Sign::plain("mk err", format!("exit code {}", format::exit_code(code)))),
+    );
     marks
 }
 

@@ -460,12 +460,21 @@ fn legend(
             StepFlag::Code => "",
         };
         if let Some((n, count)) = found {
-            legend.push((
-                class(*mark),
-                icon,
-                format!("{}{}", steps_with(*mark, count), first(count, &label(n))),
-                to(n),
-            ));
+            let unread = match mark {
+                StepFlag::Error => view.summary.errors_unread.min(count),
+                _ => 0,
+            };
+            let words = match (count - unread, unread) {
+                (failed, 0) => steps_with(*mark, failed),
+                (0, unread) => format::counted(unread, "unreadable line"),
+                (failed, unread) => format!(
+                    "{}, {}",
+                    steps_with(*mark, failed),
+                    format::counted(unread, "unreadable line")
+                ),
+            };
+            let words = format!("{words}{}", first(count, &label(n)));
+            legend.push((class(*mark), icon, words, to(n)));
         }
     }
     if let Some((n, count)) = whole.turns {

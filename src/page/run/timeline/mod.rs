@@ -15,13 +15,14 @@ use askama::filters::HtmlSafe;
 
 use crate::analysis::format;
 use crate::analysis::lanes::{Lane, Lanes};
+use crate::model::StepHead;
 use crate::page::part::sign::Link;
 use crate::page::part::text::Line;
 use crate::page::run::timeline::picture::Picture;
 use crate::page::run::timeline::rows::Rows;
 use crate::page::run::timeline::scale::{Scale, Window};
 pub(crate) use crate::page::run::timeline::shown::Shown;
-use crate::page::run::timeline::tables::{Slow, ToolRow, slowest, tools};
+use crate::page::run::timeline::tables::{Slow, ToolRow, model_lane, slowest, tools};
 use crate::page::run_view::{RunView, micros};
 
 /// The timeline of a run (`#timeline`).
@@ -79,7 +80,7 @@ impl<'a> Timeline<'a> {
         notes.extend(picture.as_ref().and_then(Picture::merged));
         Self {
             view,
-            legend: legend(&lanes, children.len()),
+            legend: legend(view, &lanes, children.len()),
             picture,
             notes,
             slowest: slowest(view, &lanes),
@@ -166,7 +167,7 @@ impl<'a> Timeline<'a> {
     }
 }
 
-fn legend(lanes: &Lanes, children: usize) -> Vec<Legend> {
+fn legend(view: &RunView<'_>, lanes: &Lanes, children: usize) -> Vec<Legend> {
     let mut legend = Vec::new();
     let mut add = |class, name, total: Line| legend.push(Legend { class, name, total });
     let has = |lane| lanes.blocks.iter().any(|block| block.lane == lane);
@@ -184,7 +185,7 @@ fn legend(lanes: &Lanes, children: usize) -> Vec<Legend> {
             (Some(took), 1..) => format!("at least {}", micros(took)).into(),
             _ => total(Lane::Model),
         };
-        add("model", "Model", model);
+        add("model", model_lane(view), model);
     }
     if has(Lane::Tools) {
         add("tool", "Tools", total(Lane::Tools));
@@ -203,9 +204,15 @@ fn legend(lanes: &Lanes, children: usize) -> Vec<Legend> {
         .collect();
     failed.sort_unstable();
     failed.dedup();
-    if !failed.is_empty() {
-        let steps = format::counted(failed.len(), "step");
-        add("fail", "Failed", steps.into());
+    let is_cancelled = |step: &Option<usize>| {
+        let head = step.and_then(|n| view.index.steps().get(n));
+        head.is_some_and(StepHead::is_cancelled)
+    };
+    let (cancelled, failed): (Vec<_>, Vec<_>) = failed.into_iter().partition(is_cancelled);
+    for (name, steps) in [("Failed", failed), ("Cancelled", cancelled)] {
+        if !steps.is_empty() {
+            add("fail", name, format::counted(steps.len(), "step").into());
+        }
     }
     if has(Lane::Approval) {
         add("ask", "Waiting for approval", total(Lane::Approval));

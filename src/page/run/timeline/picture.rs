@@ -11,7 +11,7 @@ use crate::analysis::summary::Summary;
 use crate::page::part::href;
 use crate::page::part::text::{Line, one_line};
 use crate::page::run::timeline::scale::{Scale, Window, clock};
-use crate::page::run::timeline::tables::{call_words, ended};
+use crate::page::run::timeline::tables::{call_words, ended, model_lane};
 use crate::page::run_view::{RunView, micros, phase};
 
 /// Blocks with a separate element, at most.
@@ -142,7 +142,10 @@ impl Picture {
             .collect();
         let name = |lane: Lane| match lane {
             // An engine may call no model.
-            Lane::Model => ("Model", is_split && (has(lane) || lanes.without_model > 0)),
+            Lane::Model => (
+                model_lane(view),
+                is_split && (has(lane) || lanes.without_model > 0),
+            ),
             Lane::Tools => ("Tools", has(lane)),
             Lane::Engine => ("Engine", has(lane)),
             Lane::Steps => ("Steps", has(lane)),

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::analysis::format;
 use crate::analysis::lanes::{Block, Lane, Lanes};
 use crate::model::path::relative;
-use crate::model::{StepHead, Symbol};
+use crate::model::{CallEnd, StepHead, Symbol};
 use crate::page::part::href;
 use crate::page::part::text::{Line, one_line};
 use crate::page::run_view::{RunView, micros, phase};
@@ -70,6 +70,7 @@ pub(super) fn slowest(view: &RunView<'_>, lanes: &Lanes) -> Vec<Slow> {
             (Lane::Model, Some(_)) if phase_name.is_empty() => {
                 ("model reply".to_owned(), String::new())
             }
+            (Lane::Model, Some(_)) => (model_lane(view).to_owned(), String::new()),
             _ => (phase(phase_name).1, String::new()),
         };
         let is_failed = block.is_failed;
@@ -86,7 +87,7 @@ pub(super) fn slowest(view: &RunView<'_>, lanes: &Lanes) -> Vec<Slow> {
             object: object.into(),
             failed: match step.and_then(|step| step.returncode) {
                 _ if !is_failed => Line::default(),
-                Some(code) => format!("✗{code}").into(),
+                Some(code) => format!("✗{}", format::exit_code(code)).into(),
                 None => "✗".into(),
             },
             took: micros(took).into(),
@@ -106,6 +107,15 @@ pub(super) fn slowest(view: &RunView<'_>, lanes: &Lanes) -> Vec<Slow> {
     blocks.into_iter().map(row).collect()
 }
 
+/// Returns the name of the lane of decisions. A run without a model decides by itself.
+pub(super) fn model_lane(view: &RunView<'_>) -> &'static str {
+    let summary = view.summary;
+    let is_scripted = !view.index.format().is_one_file()
+        && summary.model.is_none()
+        && summary.model_calls.unwrap_or_default() == 0;
+    if is_scripted { "Decide" } else { "Model" }
+}
+
 #[derive(Default)]
 struct Sum {
     calls: usize,
@@ -123,8 +133,9 @@ pub(super) fn tools(view: &RunView<'_>, lanes: &Lanes) -> Vec<ToolRow> {
         for call in &step.calls {
             let sum = sums.entry(call.name).or_default();
             sum.calls += 1;
-            if let Some(is_ok) = call.is_ok() {
-                *sum.failed.get_or_insert_default() += usize::from(!is_ok);
+            // A cancelled call isn't a failure.
+            if call.is_ok().is_some() {
+                *sum.failed.get_or_insert_default() += usize::from(call.end == CallEnd::Failed);
             }
             let recorded = call.ms().map(|ms| (f64::from(ms) * 1e3) as i64);
             // If several calls are timed together, the time of each is unknown.
@@ -244,7 +255,7 @@ pub(super) fn ended(view: &RunView<'_>, step: Option<usize>) -> (Option<String>,
         .and_then(|call| call.printed.as_deref());
     let error = view.index.failure_of(n).or(printed);
     let end = match head.returncode {
-        Some(code) => format!("✗ exit code {code}"),
+        Some(code) => format!("✗ exit code {}", format::exit_code(code)),
         None if head.is_cancelled() => "cancelled".to_owned(),
         None => "✗ failed".to_owned(),
     };

@@ -132,6 +132,7 @@ impl List<'_> {
     fn number_of_runs(&self) -> Sums {
         let survey = &self.survey;
         let copies = match survey.copies {
+            _ if survey.matched == 0 => None,
             0 => None,
             1 => Some("1 duplicate not counted".to_owned()),
             copies => Some(format!("{} duplicates not counted", count(copies as u64))),

@@ -5,7 +5,7 @@ use askama::Template;
 use askama::filters::HtmlSafe;
 
 use crate::analysis::columns::{
-    COLUMNS, Column, INDEXING, MODEL, NO_STOP, RUN, STATUS, STOP, Shown, TITLE, VERDICT, Width,
+    COLUMNS, Column, INDEXING, MODEL, NO_STOP, RUN, STATUS, STOP, Shown, TITLE, Width,
 };
 use crate::analysis::format;
 use crate::analysis::query::{Clock, Query, Sort, Term, Test};
@@ -164,8 +164,6 @@ impl List<'_> {
             .map(move |column| {
                 let label = match column {
                     column if *column == *TITLE => "title (recorded)",
-                    column if *column == *VERDICT => "outcome",
-                    column if column.name == "outcome" => "outcome (word)",
                     column => column.label,
                 };
                 (column, label, is_shown(&column))
@@ -368,9 +366,9 @@ impl List<'_> {
         };
         Chip {
             label: format!(
-                "{} more, sorted by {}",
+                "{} more: list sorted by {}",
                 format::count(others.len() as u64),
-                by.name
+                by.label
             ),
             count: Some(others.iter().map(|(_, count)| *count).sum()),
             href: self.ctx.url(&self.ctx.query, sort, ""),

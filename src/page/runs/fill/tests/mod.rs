@@ -336,7 +336,7 @@ fn many_words_do_not_fill_the_page() {
     let last = models.last().unwrap();
     assert_eq!(
         (last.label.as_str(), last.count),
-        ("639 more, sorted by model", Some(639))
+        ("639 more: list sorted by model", Some(639))
     );
     assert!(last.href.ends_with("&sort=model"));
     let stops = &list.facets()[0].sections;
@@ -365,13 +365,13 @@ fn head_cells_sort_and_reverse() {
         list.sorted(column("updated")).as_deref(),
         Some("/?q=x&limit=50")
     );
-    // A title stands for the name, and an outcome begins with the status.
+    // A title stands for the name, and a verdict begins with the status.
     assert_eq!(
         list.sorted(column("title")).as_deref(),
         Some("/?q=x&sort=title&limit=50")
     );
     assert_eq!(
-        list.sorted(column("outcome")).as_deref(),
+        list.sorted(column("verdict")).as_deref(),
         Some("/?q=x&sort=status&limit=50")
     );
     assert_eq!(list.descending(column("updated")), None);
