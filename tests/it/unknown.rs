@@ -185,12 +185,12 @@ fn what_stands_out_in_an_earlier_run_of_the_directory_is_not_said_of_the_newest(
 fn of_a_line_that_is_no_event_nothing_is_said_to_be_well() {
     let (_dir, board) = board([corpus().join("emulated/emulated_q060_garbage_lines")]);
     let run = "/runs/emulated_q060_garbage_lines";
-    let events = page(&board, &format!("{run}?tab=events"));
+    let events = page(&board, &format!("{run}?tab=events&after=0"));
     let rows = texts(&events, "table.evs tbody tr");
     let cells = |n: usize, column: usize| {
         texts(&events, &format!("#event-{n} td:nth-child({column})")).concat()
     };
-    assert_eq!(rows.len(), 72);
+    assert_eq!(rows.len(), 50);
     for n in [5, 6, 7, 8, 9, 12] {
         assert_eq!(
             (&*cells(n, 4), &*cells(n, 6)),
@@ -208,7 +208,7 @@ fn of_a_line_that_is_no_event_nothing_is_said_to_be_well() {
     );
     assert_eq!(
         texts(&events, ".eventform .dim"),
-        ["0–71 of 72 lines, 3 not JSON"]
+        ["0–49 of 72 lines, 3 not JSON"]
     );
     assert_eq!(texts(&events, ".eventform option")[0], "all 72");
 }
@@ -224,9 +224,9 @@ fn an_event_that_is_asked_for_is_among_those_shown() {
         .concat()
     };
     let total = board.json("/api/runs/long")["events"].as_u64().unwrap();
-    let last = format!("{}–{} of 1,952", "1,877", "1,951");
+    let last = format!("{}–{} of 1,952", "1,902", "1,951");
     assert_eq!(total, 1_952);
-    assert_eq!(shown("&open=500"), "450–524 of 1,952");
+    assert_eq!(shown("&open=500"), "500–549 of 1,952");
     assert_eq!(
         (shown(""), shown("&after=5000"), shown("&open=5000")),
         (last.clone(), last.clone(), last)

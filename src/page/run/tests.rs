@@ -653,9 +653,9 @@ fn a_page_of_events_is_small() {
         .render()
         .unwrap();
     let elements = tags(&html).len();
-    assert!(elements <= 1_250, "{elements} elements");
+    assert!(elements <= 850, "{elements} elements");
     assert!(
-        html.contains(">75 earlier<") && html.contains(">75 later<"),
+        html.contains(">50 earlier<") && html.contains(">50 later<"),
         "{html}"
     );
 }
