@@ -635,7 +635,7 @@ fn sessions_in_a_database_are_followed_and_counted_once() {
         .answered("/api/runs/opencode.db%2Fses_kill0001");
     assert_eq!(
         run["verdict"],
-        "Finished at step 1 (inferred from \"stop\")"
+        "Turn ended without an answer after step 1 (inferred from \"stop\")"
     );
     db.execute("DELETE FROM session WHERE id = 'ses_new'", [])
         .expect("deleted");

@@ -524,7 +524,7 @@ fn a_record_with_the_calls_of_several_replies_belongs_to_each_of_them() {
     // All calls of the last reply were cancelled, so the turn is over.
     let cancelled = written(&file, "main", &messages[..3]).row;
     let sentence =
-        "Cancelled by the user in step 0 while run_shell_command was running; no records follow";
+        "Cancelled by the user in step 0 during a call to run_shell_command; no records follow";
     assert_eq!(&*cancelled.verdict.sentence, sentence);
 }
 
