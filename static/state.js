@@ -3,7 +3,7 @@
 const part = (name) => document.querySelector(`[data-${name}]`);
 const STATES = {
   live: ["Live", "#i-dot"],
-  ended: ["Ended", "#i-ring"],
+  ended: ["Inactive", "#i-ring"],
   paused: ["Paused", "#i-pause"],
   wait: ["Reconnecting", "#i-stalled"],
 };

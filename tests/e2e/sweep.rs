@@ -10,7 +10,7 @@ use crate::wait::until;
 fn progress_becomes_the_answer_without_a_reload() {
     let site = Site::with(&["q060/q060_handoff"]);
     // A debug build takes many times longer for these than a response waits.
-    many_long(&site.path(""), 75, times(300, 1000));
+    many_long(&site.path(""), 75, times(800, 1000));
     until("all runs are read", || {
         let health = site.board.json("/healthz");
         (health["runs"] == 76 && health["indexing"] == 0).then_some(())
