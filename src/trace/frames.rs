@@ -4,6 +4,7 @@
 //! its text. Its stamp is the compressed file's, so nothing has to be decompressed to detect a
 //! change.
 
+use std::cmp::Ordering;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, Read};
@@ -33,6 +34,12 @@ pub(super) fn is_packed(name: &OsStr) -> bool {
 pub(super) fn plain(name: &OsStr) -> &OsStr {
     let plain = name.to_str().and_then(before_compression);
     plain.map_or(name, OsStr::new)
+}
+
+/// Orders numbered files. Of two copies of one file, the uncompressed one comes last.
+pub(super) fn by_number(a: &OsStr, b: &OsStr) -> Ordering {
+    let copies = || is_packed(b).cmp(&is_packed(a));
+    plain(a).cmp(plain(b)).then_with(copies)
 }
 
 /// The compressed bytes read to see the beginning of a text. A Zstandard decoder returns no text

@@ -1043,7 +1043,8 @@ fn newest_segment(path: &Path) -> io::Result<Option<PathBuf>> {
         };
         let files = dir.names()?.into_iter();
         let files = files.filter(|(_, kind)| *kind == Kind::File);
-        let newest = files.map(|(name, _)| name).filter(is_segment).max();
+        let segments = files.map(|(name, _)| name).filter(is_segment);
+        let newest = segments.max_by(|a, b| frames::by_number(a, b));
         if let Some(name) = newest {
             return Ok(Some(path.join(name)));
         }

@@ -320,20 +320,20 @@ fn judge(named: &[Candidate]) -> Verdict {
 }
 
 impl Listing {
-    /// Returns the tool if the whole directory is a run, with the file that identifies it. `dir` is
-    /// the name of the directory.
-    fn whole(&self, dir: &OsStr) -> Option<(&OsString, &'static Tool)> {
+    /// Returns the tool if the whole directory is a run, with the file that identifies it.
+    fn whole(&self) -> Option<(&OsString, &'static Tool)> {
         let is_dir = |below: &str| self.subdirs.iter().any(|name| name == below);
-        let whole = self.known().find(|(_, tool)| tool.shape.is_whole(is_dir));
-        whole.or_else(|| self.newest_segment(dir))
+        self.known().find(|(_, tool)| tool.shape.is_whole(is_dir))
     }
 
-    /// Returns the newest of the files that hold one run after another.
-    fn newest_segment(&self, dir: &OsStr) -> Option<(&OsString, &'static Tool)> {
+    /// Returns the newest segment of a run whose segments are in this directory. `dir` is its name.
+    fn newest_segment(&self, dir: &OsStr) -> Option<&OsString> {
         let segments = self
             .known()
             .filter(|(name, tool)| tool.is_segment(dir, name));
-        segments.max_by_key(|(name, _)| *name)
+        segments
+            .map(|(name, _)| name)
+            .max_by(|a, b| frames::by_number(a, b))
     }
 
     /// Returns the files that are traces of other tools.
@@ -369,8 +369,8 @@ impl Listing {
     }
 
     /// Returns whether the subdirectory `name` belongs to the run that this directory is.
-    fn owns(&self, dir: &OsStr, name: &OsStr) -> bool {
-        match self.whole(dir).map(|(_, tool)| tool.shape) {
+    fn owns(&self, name: &OsStr) -> bool {
+        match self.whole().map(|(_, tool)| tool.shape) {
             // Child runs have their own directories next to the record files.
             Some(Shape::Files { below, .. }) => name == below,
             whole => self.is_run || whole.is_some(),
@@ -692,9 +692,8 @@ impl Visit {
         } else {
             format!("{}/{shown}", self.key)
         };
-        let whole = listing.whole(self.name());
-        let inside_run =
-            self.inside_run || listing.owns(self.name(), name) || self.way == Some(&[]);
+        let whole = listing.whole();
+        let inside_run = self.inside_run || listing.owns(name) || self.way == Some(&[]);
         let way = self
             .way
             .or(whole.and_then(|(_, tool)| tool.runs_inside()))
@@ -771,13 +770,13 @@ impl Visit {
         };
         // The key of a session must not change when its next segment begins, so it's the directory
         // that holds the session.
-        let is_segment = listing.newest_segment(self.name()).is_some();
-        let own_key = || match self.key.rsplit_once('/') {
-            Some((session, _)) if is_segment => RunKey::new(session),
-            None if is_segment && self.depth > 0 => named(""),
-            _ => named(&self.key),
+        let segment_key = || match self.key.rsplit_once('/') {
+            Some((session, _)) => RunKey::new(session),
+            None if self.depth > 0 => named(""),
+            None => named(&self.key),
         };
-        let whole = listing.whole(self.name());
+        let newest_segment = listing.newest_segment(self.name());
+        let whole = listing.whole();
         for (name, tool) in whole
             .into_iter()
             .chain(listing.tools().filter(|_| whole.is_none()))
@@ -788,10 +787,17 @@ impl Visit {
             if matches!(tool.shape, Shape::Several(_)) {
                 continue;
             }
-            let key = if whole.is_some() {
-                own_key()
-            } else {
-                RunKey::new(&self.below(name, listing).key)
+            let is_segment = tool.is_segment(self.name(), name);
+            if is_segment && let Some(newest) = newest_segment.filter(|newest| *newest != name) {
+                let is_copy = frames::plain(name) == frames::plain(newest);
+                let reason = if is_copy { SAME_NAME } else { OLDER };
+                skip(found, &self.path(name), reason, SkippedKind::File);
+                continue;
+            }
+            let key = match whole {
+                Some(_) => named(&self.key),
+                None if is_segment => segment_key(),
+                None => RunKey::new(&self.below(name, listing).key),
             };
             if found.runs.contains_key(&key) {
                 match whole {
@@ -869,7 +875,7 @@ impl Visit {
             }
         }
         if listing.is_run {
-            let key = own_key();
+            let key = named(&self.key);
             if found.runs.contains_key(&key) {
                 return skip(found, &self.key, SAME_NAME, SkippedKind::Directory);
             }
@@ -904,6 +910,8 @@ impl Visit {
 
 const ONLY_PARTS: &str = "only has messages of sessions, or parts of them (to see the sessions, name a directory above as a root)";
 const SAME_NAME: &str = "its name looks the same as another run's";
+/// The reason for a segment of a run that isn't the newest.
+const OLDER: &str = "an older journal of the same session (the newest is shown)";
 const WAITS_FOR_PLAIN: &str = "the runs of the uncompressed file are still being listed";
 
 /// Returns whether a file or directory is passed over because its name begins with a dot.

@@ -404,3 +404,36 @@ fn a_file_that_is_being_listed_takes_precedence_over_its_compressed_copies() {
         assert_eq!(skipped(&found), [(&*format!("{copy}/i"), SAME_NAME)]);
     }
 }
+
+#[test]
+fn the_newest_journal_of_a_session_is_shown_and_the_others_are_listed() {
+    let root = tempfile::tempdir().unwrap();
+    let journals = root.path().join("unified/s1/journal");
+    fs::create_dir_all(&journals).unwrap();
+    let record = |n: usize| {
+        format!(
+            r#"{{"payload":{{}},"recovery_journal_record_version":1,"sequence":{n},"type":"core_input"}}"#
+        ) + "\n"
+    };
+    let mut scanner = RootScanner::new(root.path().to_owned());
+    for n in [1, 12] {
+        fs::write(journals.join(format!("{n:016}.jsonl")), record(n)).unwrap();
+    }
+    let codex = r#"{"type":"session_meta","payload":{"id":"a"}}"#;
+    fs::write(journals.join("rollout.jsonl"), codex.to_owned() + "\n").unwrap();
+    let found = scanner.scan();
+    assert_eq!(
+        keys(&found),
+        ["unified/s1", "unified/s1/journal/rollout.jsonl"]
+    );
+    let older = Skipped {
+        path: "unified/s1/journal/0000000000000001.jsonl".to_owned(),
+        reason: OLDER.to_owned(),
+        kind: SkippedKind::File,
+    };
+    assert_eq!(found.skipped, [older]);
+    fs::remove_file(journals.join("0000000000000001.jsonl")).unwrap();
+    let found = scanner.scan();
+    assert!(found.skipped.is_empty(), "{:?}", found.skipped);
+    assert_eq!(keys(&found)[0], "unified/s1");
+}
