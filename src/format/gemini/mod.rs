@@ -443,8 +443,6 @@ impl Session {
             });
             return;
         }
-        // The program's description of the environment looks like a prompt, and so does a command that
-        // the user ran.
         if is_nudge(&said) {
             self.has_prompt = true;
             let at = draft.event(mark.stage("note"));
@@ -452,6 +450,8 @@ impl Session {
             self.chance = end.map(|end| Chance { steps, end });
             return;
         }
+        // The program's description of the environment looks like a prompt, and so does a command that
+        // the user ran.
         if is_no_prompt(&said) {
             (self.end, self.due) = (before, was_due);
             let is_shell = UserShell::is_in(&said);
@@ -460,7 +460,7 @@ impl Session {
             return;
         }
         self.turns += 1;
-        self.has_prompt = true;
+        (self.has_prompt, self.chance) = (true, None);
         self.ends.begin(steps, before, None, None);
         draft.prompt(Some(&said), &mark);
     }

@@ -608,6 +608,11 @@ fn a_sub_agent_that_misses_its_last_chance_is_over() {
     messages[3]["toolCalls"] = json!([done]);
     let answered = written(&file, "subagent", &messages).row;
     assert_eq!(answered.verdict.outcome.as_str(), "completed");
+    // A later prompt isn't followed by a last chance.
+    messages[3] = replied("It fails.");
+    messages.extend([said("Try again."), replied("I try.")]);
+    let later = written(&file, "subagent", &messages).row;
+    assert_eq!(later.verdict.outcome.as_str(), "unknown");
 }
 
 /// A call that is running isn't in the file, so a reply without calls needn't be the last one.
