@@ -11,7 +11,6 @@
 use super::conversation::Conversation;
 use super::gemini::report::reported;
 use super::gemini::{changes, given_for};
-use super::lines::stem;
 use super::part::{self, text};
 use super::turns::Turns;
 use super::value::{
@@ -389,16 +388,8 @@ fn interrupted(n: usize) -> Ended {
     }
 }
 
-/// Returns the name of the document with the state of the sub-agent whose records are in this file.
-pub(super) fn state_of(name: &str) -> Option<String> {
-    Some(format!("{}.meta.json", stem(name)?)).filter(|_| name.starts_with(AGENT))
-}
-
 /// How the names of the agents begin that the program starts for itself. They have no files.
 const OWN_AGENT: &str = "managed-";
-
-/// How the names of sub-agents' files begin.
-pub(super) const AGENT: &str = "agent-";
 
 /// The facts in the document next to a sub-agent's file.
 #[derive(Debug, Default)]

@@ -170,10 +170,9 @@ impl Tool {
             format if format == vibe2::SESSION.format => (vibe::META.to_owned(), false),
             format if format == cline::SESSION.format => (cline::manifest(name.to_str()?)?, false),
             format if format == droid::SESSION.format => (droid::settings(name.to_str()?)?, false),
-            format if format == claude::SESSION.format => {
+            format if format == claude::SESSION.format || format == qwen::SESSION.format => {
                 (claude::document_of(name.to_str()?)?, false)
             }
-            format if format == qwen::SESSION.format => (qwen::state_of(name.to_str()?)?, false),
             _ if is_clock => (gptme::clock(name.to_str()?)?, false),
             _ => return None,
         };
@@ -199,7 +198,7 @@ impl Tool {
             }
             format if format == gemini::SESSION.format => Some(files("{}", false, true, "")),
             format if format == qwen::SESSION.format => {
-                Some(files("subagents/{}", true, true, qwen::AGENT))
+                Some(files("subagents/{}", true, true, claude::AGENT))
             }
             _ => None,
         }
