@@ -1282,7 +1282,9 @@ fn spent_or_whole(index: &Index, tally: &RunTally, unknown: usize) -> Vec<Spent>
         }
         return spent;
     }
-    let model = manifest.and_then(|manifest| manifest.model_of_steps());
+    // Of several models, it isn't known which one used how many.
+    let is_split = models.len() > 1;
+    let model = manifest.and_then(|manifest| manifest.model_of_steps().filter(|_| !is_split));
     let spent = of_whole(model.unwrap_or_default(), whole, index.last_ts());
     spent
         .map(|spent| Spent { unknown, ..spent })
