@@ -353,12 +353,14 @@ impl Session {
             .and_then(|origin| text(member(origin, "kind")));
         let is_prompt = matches!(origin.as_deref(), Some("user" | "system_trigger") | None)
             && message.role == Some("\"user\"");
+        if !is_prompt {
+            draft.event(mark.stage("note"));
+            return;
+        }
         let words = spoken(message.content);
         // A message of the program may be a reminder and nothing else.
-        let is_reminder = || {
-            origin.as_deref() != Some("user") && !words.is_empty() && own_words(&words).is_empty()
-        };
-        if !is_prompt || is_reminder() {
+        let is_users = origin.as_deref() == Some("user");
+        if !is_users && !words.is_empty() && own_words(&words).is_empty() {
             draft.event(mark.stage("note"));
             return;
         }

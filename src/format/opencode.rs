@@ -198,8 +198,8 @@ const ROWS: Rows = Rows {
         spread: "data",
     }),
     beside: None,
-    // Kilo changes it without an event.
     strangers: &[],
+    // Kilo changes it without an event.
     leaves_out: |part| text(member(part, "type")).as_deref() == Some("step-start"),
 };
 
