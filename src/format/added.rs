@@ -1,6 +1,8 @@
 //! Separates the words of the user from the texts that programs add to the user's messages: reminders
 //! for the model, and what is open or selected in an editor.
 
+use crate::model::Format;
+
 /// The tags around such texts. Claude Code and Droid write reminders, and Claude Code's extensions
 /// for editors write the others.
 const TAGS: [[&str; 2]; 3] = [
@@ -8,6 +10,17 @@ const TAGS: [[&str; 2]; 3] = [
     ["<ide_opened_file>", "</ide_opened_file>"],
     ["<ide_selection>", "</ide_selection>"],
 ];
+
+/// Returns the user's words in a text of the user's.
+pub(crate) type OwnWords = fn(&str) -> &str;
+
+/// Returns how to find the user's words in runs of a format: [`own_words`] if its program adds texts.
+pub(crate) fn own_words_of(format: &Format) -> OwnWords {
+    match format.adds_to_prompts {
+        true => own_words,
+        false => |words| words,
+    }
+}
 
 /// Returns a text without what a program added at its beginning and its end. The result is empty if
 /// a program wrote all of it. Tags within the user's words stay.

@@ -104,7 +104,7 @@ mod watch;
 #[cfg(test)]
 pub(crate) use qitos::event_kind;
 
-pub(crate) use added::own_words;
+pub(crate) use added::{OwnWords, own_words_of};
 pub(crate) use draft::{Draft, EventDraft, Open, RecordPlace};
 pub(crate) use gptme::clock_times;
 pub(crate) use homes::{SESSION_HOMES, hidden_sessions};

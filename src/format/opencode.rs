@@ -560,7 +560,7 @@ impl Session {
     }
 }
 
-/// Returns the end of a session of which the user undid everything from a message on, if the turn
+/// Returns the end of a session in which the user undid a message and everything after it, if the turn
 /// before it has no end.
 fn reverted() -> Ended {
     Ended::new(

@@ -25,7 +25,7 @@ impl CopyDifferences {
         // A copy that ends earlier has no records of later steps. One without steps may be of a later
         // turn that has none.
         let records_end = !are_replies && copy.verdict.certainty == Certainty::Recorded;
-        // The output of an earlier turn doesn't tell how a later one ended, even one without steps.
+        // The output of an earlier turn doesn't show how a later one ended, even one without steps.
         let is_earlier = run.is_session
             && !copy.is_session
             && (copy.turns.zip(run.turns)).is_some_and(|(theirs, own)| theirs < own);

@@ -15,7 +15,7 @@ use thin_vec::ThinVec;
 use odd::Said;
 use sums::Sums;
 
-use super::added::own_words;
+use super::added::own_words_of;
 use super::part::text;
 use super::recent::{Bits, RecentSet};
 use super::template::task_line;
@@ -400,10 +400,7 @@ impl<'a> Draft<'a> {
     }
 
     fn own_words<'w>(&self, words: &'w str) -> &'w str {
-        match self.open.manifest.format.adds_to_prompts {
-            true => own_words(words),
-            false => words,
-        }
+        own_words_of(self.open.manifest.format)(words)
     }
 
     /// Returns whether an event recorded the task.

@@ -304,7 +304,7 @@ impl Session {
     }
 
     /// Returns the step whose calls are in a record that contains only calls, or `None` if the record
-    /// is a reply of its own.
+    /// is a separate reply.
     fn owner(&self, line: &Line<'_>, draft: &Draft<'_>) -> Option<usize> {
         let last = self.last.filter(|_| is_of_calls(line))?;
         let is_open = || !self.due && draft.step(last).is_some_and(|step| step.calls.is_empty());

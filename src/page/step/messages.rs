@@ -7,7 +7,7 @@ use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
 use crate::analysis::format::count;
-use crate::format::{MESSAGE, SYSTEM, USER_SHELL, UserShell, own_words};
+use crate::format::{MESSAGE, OwnWords, SYSTEM, USER_SHELL, UserShell, own_words_of};
 use crate::model::index::Group;
 use crate::model::json::{Json, walk};
 use crate::model::step::Value;
@@ -505,15 +505,8 @@ fn messages<'v, 'a>(record: &'v Json<'a>) -> Option<&'v [Json<'a>]> {
     }
 }
 
-/// Returns the user's words in a text of the user's.
-type OwnWords = fn(&str) -> &str;
-
-/// Returns how to get the user's words in a run: some programs add texts to the user's.
 fn words_of(view: &RunView<'_>) -> OwnWords {
-    match view.index.format().adds_to_prompts {
-        true => own_words,
-        false => |words| words,
-    }
+    own_words_of(view.index.format())
 }
 
 /// Returns what the user wrote in a list of messages between the previous reply and step `n`.
