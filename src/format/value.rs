@@ -161,7 +161,7 @@ pub(super) fn micros(value: Option<&str>) -> Option<i64> {
 /// Returns a member of an object. The last one counts if the key repeats.
 pub(super) fn member<'a>(object: &'a str, key: &str) -> Option<&'a str> {
     walk::members(object)
-        .filter(|(name, _)| walk::string(name).is_some_and(|name| name == key))
+        .filter(|(name, _)| walk::is_word(name, key))
         .last()
         .map(|(_, v)| v)
 }

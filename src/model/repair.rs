@@ -6,7 +6,9 @@
 //! them.
 
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
+use memchr::memmem::Finder;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -43,6 +45,9 @@ pub enum Retreat {
     },
 }
 
+/// Every record is searched for it, so the finder is built once.
+static UNICODE_ESCAPE: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"\\u"));
+
 /// Returns whether an escape in `text` is half of a surrogate pair, which strict parsers reject.
 pub(crate) fn has_half_pair(text: &str) -> bool {
     let bytes = text.as_bytes();
@@ -53,7 +58,7 @@ pub(crate) fn has_half_pair(text: &str) -> bool {
     let mut at = 0;
     while let Some(found) = bytes
         .get(at..)
-        .and_then(|rest| memchr::memmem::find(rest, b"\\u"))
+        .and_then(|rest| UNICODE_ESCAPE.find(rest))
         .map(|found| at + found)
     {
         at = found + 2;

@@ -40,12 +40,29 @@ pub(crate) fn begun(object: &str) -> Vec<(&str, &str)> {
 /// surrogate pair.
 pub(crate) fn string(value: &str) -> Option<Cow<'_, str>> {
     let inner = quoted(value)?;
-    if memchr(b'\\', inner.as_bytes()).is_none() {
+    if !has_escape(inner) {
         return Some(Cow::Borrowed(inner));
     }
     serde_json::from_str::<Text<'_>>(value)
         .ok()
         .map(|Text(text)| text)
+}
+
+/// Returns whether a JSON string is the text `word`. Decodes it only if it must.
+pub(crate) fn is_word(value: &str, word: &str) -> bool {
+    // An escape is longer than the character it stands for.
+    quoted(value).is_some_and(|inner| match inner.len() <= word.len() {
+        true => inner == word,
+        false => has_escape(inner) && string(value).is_some_and(|text| text == word),
+    })
+}
+
+fn has_escape(inner: &str) -> bool {
+    match inner.len() {
+        // For most keys, a call to `memchr` takes longer than the search.
+        0..=16 => inner.bytes().any(|byte| byte == b'\\'),
+        _ => memchr(b'\\', inner.as_bytes()).is_some(),
+    }
 }
 
 /// Returns the text between the quotes of a value. The quotes are compared as bytes: a
@@ -78,12 +95,51 @@ impl<'a> Cursor<'a> {
     /// Returns the next value, after blanks, commas and colons.
     fn value(&mut self) -> Option<&'a str> {
         let bytes = self.text.as_bytes();
-        let blank = |byte: &u8| !matches!(byte, b' ' | b'\t' | b'\n' | b'\r' | b',' | b':');
-        let start = self.at + bytes.get(self.at..)?.iter().position(blank)?;
+        let start = self.at
+            + bytes
+                .get(self.at..)?
+                .iter()
+                .position(|byte| !is(*byte, GAP))?;
         let end = end_of(bytes, start)?;
         self.at = end;
         self.text.get(start..end)
     }
+}
+
+/// Blanks, commas and colons, which are between values.
+const GAP: u8 = 1;
+/// The characters that end a number or a word.
+const END: u8 = 2;
+/// The characters that begin or end a string, an array or an object.
+const MARK: u8 = 4;
+
+/// The kinds of each byte. One look into a table is faster than five comparisons.
+#[expect(clippy::indexing_slicing, reason = "evaluated by the compiler")]
+const KINDS: [u8; 256] = {
+    let mut kinds = [0; 256];
+    let table: [(&[u8], u8); 4] = [
+        (b" \t\n\r,", GAP | END),
+        (b":", GAP),
+        (b"]}", END | MARK),
+        (b"\"[{", MARK),
+    ];
+    let mut row = 0;
+    while row < table.len() {
+        let (bytes, kind) = table[row];
+        let mut at = 0;
+        while at < bytes.len() {
+            kinds[bytes[at] as usize] = kind;
+            at += 1;
+        }
+        row += 1;
+    }
+    kinds
+};
+
+fn is(byte: u8, kind: u8) -> bool {
+    KINDS
+        .get(usize::from(byte))
+        .is_some_and(|kinds| kinds & kind != 0)
 }
 
 /// Returns one past the last byte of the value at `start`, or `None` if no value begins there or it
@@ -94,9 +150,7 @@ fn end_of(bytes: &[u8], start: usize) -> Option<usize> {
         b'{' | b'[' => end_of_nested(bytes, start),
         b'}' | b']' => None,
         _ => {
-            let ends =
-                |byte: &u8| matches!(byte, b',' | b'}' | b']' | b' ' | b'\t' | b'\n' | b'\r');
-            let len = bytes.get(start..)?.iter().position(ends);
+            let len = bytes.get(start..)?.iter().position(|byte| is(*byte, END));
             Some(len.map_or(bytes.len(), |len| start + len))
         }
     }
@@ -105,7 +159,7 @@ fn end_of(bytes: &[u8], start: usize) -> Option<usize> {
 fn end_of_string(bytes: &[u8], start: usize) -> Option<usize> {
     let mut at = start + 1;
     loop {
-        let found = at + memchr2(b'"', b'\\', bytes.get(at..)?)?;
+        let found = at + quote_or_escape(bytes.get(at..)?)?;
         if bytes.get(found) == Some(&b'"') {
             return Some(found + 1);
         }
@@ -113,12 +167,33 @@ fn end_of_string(bytes: &[u8], start: usize) -> Option<usize> {
     }
 }
 
+/// Returns the position of the first `"` or `\`.
+fn quote_or_escape(bytes: &[u8]) -> Option<usize> {
+    // Most strings are short keys, for which a call to `memchr` takes longer than the search.
+    const ONES: u64 = u64::from_le_bytes([1; 8]);
+    const HIGH: u64 = ONES << 7;
+    let mut at = 0;
+    for chunk in bytes.as_chunks::<8>().0.iter().take(2) {
+        let word = u64::from_le_bytes(*chunk);
+        // A byte of a difference is zero at the character. The lowest zero is found exactly.
+        let zero = |byte: u8| {
+            let differs = word ^ (ONES * u64::from(byte));
+            differs.wrapping_sub(ONES) & !differs & HIGH
+        };
+        let hits = zero(b'"') | zero(b'\\');
+        if hits != 0 {
+            return Some(at + hits.trailing_zeros() as usize / 8);
+        }
+        at += 8;
+    }
+    Some(at + memchr2(b'"', b'\\', bytes.get(at..)?)?)
+}
+
 fn end_of_nested(bytes: &[u8], start: usize) -> Option<usize> {
     let mut depth = 0_usize;
     let mut at = start;
     loop {
-        let mark = |byte: &u8| matches!(byte, b'"' | b'{' | b'[' | b'}' | b']');
-        let found = at + bytes.get(at..)?.iter().position(mark)?;
+        let found = at + bytes.get(at..)?.iter().position(|byte| is(*byte, MARK))?;
         at = found + 1;
         match bytes.get(found)? {
             b'"' => at = end_of_string(bytes, found)?,
@@ -161,6 +236,21 @@ mod tests {
     }
 
     #[test]
+    fn a_key_is_compared_as_text() {
+        for (value, word) in [(r#""a""#, "a"), (r#""\u0061b""#, "ab"), (r#""""#, "")] {
+            assert!(is_word(value, word));
+        }
+        for (value, word) in [
+            (r#""a""#, "b"),
+            (r#""a\\b""#, "ab"),
+            ("a", "a"),
+            (r#""ab""#, "a"),
+        ] {
+            assert!(!is_word(value, word));
+        }
+    }
+
+    #[test]
     fn strings_are_borrowed_where_they_can_be() {
         assert!(matches!(
             string(r#""plain é""#),
@@ -171,6 +261,12 @@ mod tests {
     }
 
     proptest::proptest! {
+        #[test]
+        fn a_quote_or_escape_is_found_at_any_position(text in "[\"\\\\!#\\[\\]a\u{a2}\u{dc}é]{0,40}") {
+            let bytes = text.as_bytes();
+            proptest::prop_assert_eq!(quote_or_escape(bytes), memchr2(b'"', b'\\', bytes));
+        }
+
         #[test]
         fn broken_texts_end_early(text in "[\\[\\]{}\",:\\\\ a1é]{0,40}") {
             let _ = (members(&text).count(), items(&text).count());
