@@ -332,7 +332,9 @@ pub(crate) fn not_there(path: &Path) -> Error {
     let below = Path::new("runs").join(path);
     let parent = path
         .parent()
-        .filter(|parent| !parent.as_os_str().is_empty() && parent.is_dir());
+        // To list the whole disk would take long.
+        .filter(|parent| !parent.as_os_str().is_empty() && parent.parent().is_some())
+        .filter(|parent| parent.is_dir());
     match parent {
         _ if path.is_relative() && below.is_dir() => error.hint(format!("try {}", below.display())),
         Some(parent) => error.hint(format!(

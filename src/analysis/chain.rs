@@ -452,13 +452,16 @@ impl Repeat<'_> {
         let (round, calls) = self.round();
         let times = self.len;
         match (round.as_slice(), self.mode(index)) {
-            ([WAIT], _) => format!("the agent only waited, {} in a row", counted(times, "step")),
+            ([WAIT], _) => format!(
+                "the agent did nothing but wait for {}",
+                counted(times, "step")
+            ),
             ([NOT_UNDERSTOOD], _) => {
                 format!("{times} model replies in a row couldn't be parsed")
             }
             ([_], "final") => format!("the same answer was given {times} times in a row"),
             ([_], _) if self.has_no_call(index) => {
-                format!("the model produced the same text {times} times in a row: {calls}")
+                format!("the model produced the same text {times} times in a row: “{calls}”")
             }
             ([_], _) => format!("the same call was made {times} times in a row: {calls}"),
             (round, _) => format!(

@@ -9,7 +9,7 @@ use super::summary::Summary;
 use super::verdict::{NoteKind, UNSOLVED};
 
 impl Summary {
-    /// Returns how the run ended: `Finished, 8 steps with failures`, `API error 529: Overloaded`,
+    /// Returns how the run ended: `Finished, 8 failed steps`, `API error 529: Overloaded`,
     /// `Turn limit: 3 of 3 turns`. A run that is still being read has no end yet.
     pub fn end_in_brief(&self) -> String {
         if self.partial {
@@ -59,7 +59,7 @@ impl Summary {
         let failed = self.steps_with_failures();
         if failed > 0 {
             // A step may have several errors.
-            words = format!("{words}, {} with failures", counted(failed, "step"));
+            words = format!("{words}, {}", counted(failed, "failed step"));
         }
         words
     }
@@ -218,7 +218,7 @@ mod tests {
     fn an_answer_counts_its_errors_and_tells_its_reward() {
         let mut run = run("a", RunStatus::Answered, None);
         run.errors = 8;
-        assert_eq!(run.end_in_brief(), "Finished, 8 steps with failures");
+        assert_eq!(run.end_in_brief(), "Finished, 8 failed steps");
         run.scores = [GivenScore {
             name: "reward".to_owned(),
             value: Some("1".to_owned()),

@@ -28,12 +28,12 @@ words! {
 }
 
 impl RunResult {
-    /// Returns the word that people read. It's the one of [`ShownStatus`] where they mean the same,
-    /// and `failed` isn't used, since failures of other kinds have that name.
+    /// Returns the word that people read, which is that of [`ShownStatus`]. Failures of other kinds
+    /// have the name `failed`.
     pub fn label(self) -> &'static str {
         match self {
             RunResult::Success => ShownStatus::Succeeded.as_str(),
-            RunResult::Failed => "unsuccessful",
+            RunResult::Failed => ShownStatus::Unsolved.as_str(),
             RunResult::Finished
             | RunResult::Cancelled
             | RunResult::Unknown

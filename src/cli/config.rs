@@ -474,7 +474,7 @@ mod tests {
             ("[prices.a]\ninput = 1", "`output` is missing"),
             (
                 "\n[[views]]\nname = \"a\"\nquery = \"err:true statsu:error\"\n",
-                ":4: query: `statsu:error`: no field is called statsu (did you mean status?)",
+                ":4: query: `statsu:error`: no field is called `statsu` (did you mean status?)",
             ),
             (
                 "[[views]]\nname = \"a\"\nquery = \"\"\ncolumns = [\"coast\"]",

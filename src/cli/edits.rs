@@ -91,6 +91,7 @@ pub(super) fn run(args: Args, look: &Look, out: &mut dyn Write) -> Done {
     let shown = found.edits().len();
     let of = match shown < found.total() {
         true => format!("{} of {}", shown, counted(found.total(), "edit")),
+        false if shown == 0 => "No file edits found".to_owned(),
         false => counted(shown, "edit"),
     };
     writeln!(out, "{of}")?;

@@ -31,7 +31,7 @@ pub(super) struct Args {
     /// Count only matching runs, as in `board list`
     #[arg(long, value_name = "QUERY", allow_hyphen_values = true)]
     query: Option<String>,
-    /// Print at most this many failures [default: 30, with --json all]
+    /// Print at most this many failures [default: 30; all with --json]
     #[arg(long, value_name = "N", value_parser = super::command::whole_number::<usize>)]
     limit: Option<usize>,
     /// Print one failure with its runs
@@ -92,7 +92,7 @@ fn seen(at: Option<i64>, look: &Look) -> String {
 }
 
 fn write_table(report: &Failures, look: &Look, out: &mut dyn Write) -> io::Result<()> {
-    if report.failures.is_empty() {
+    if report.failures.is_empty() && report.failures_left_out == 0 {
         writeln!(
             out,
             "No failures in {}.",
@@ -109,7 +109,7 @@ fn write_table(report: &Failures, look: &Look, out: &mut dyn Write) -> io::Resul
         "Ended",
         "Last seen",
         "First seen",
-        "Id",
+        "ID",
     ];
     let row = |failure: &Failure| {
         [

@@ -89,7 +89,7 @@ fn query_help() -> String {
         .filter(|column| !column.is_sortable())
         .map(|column| column.name);
     format!(
-        "A query is words and terms, all of which must match:
+        "A query consists of words and terms. All must match:
   stop:final,success  outcome:failed  liveness:running  tool:run_tests  model:qwen  critic:retry
   steps>5  score<0.5  duration>2m  tokens:1k..20k  err:true  -term  \"two words\"
   started:2026-02-22  started:2026-02-01..2026-02-28  updated:7d (in the last 7 days)

@@ -50,7 +50,7 @@ pub(super) fn man(args: &Man, mut board: Command, out: &mut dyn Write) -> Done {
             Some(command) => command.clone(),
             None => {
                 let names: Vec<_> = board.get_subcommands().map(Command::get_name).collect();
-                let error = Error::new(Kind::Usage, format!("unknown command {name}"));
+                let error = Error::new(Kind::Usage, format!("unknown command `{name}`"));
                 return Err(error
                     .hint(format!("the commands are {}", names.join(", ")))
                     .into());

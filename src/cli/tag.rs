@@ -30,7 +30,7 @@ pub(super) struct Args {
     /// The runs to tag: a query, as in `board list`
     #[arg(allow_hyphen_values = true, requires = "name")]
     query: Option<String>,
-    /// The tag: 1 to 64 characters, without spaces, commas or quotes
+    /// The tag: 1 to 64 characters, without spaces, commas, quotes or slashes. Not `none`, and no leading dot
     #[arg(value_parser = name)]
     name: Option<String>,
     #[command(flatten)]

@@ -110,7 +110,7 @@ fn list_runs() {
     skipped: empty: contains no trace files
     "#);
     assert_snapshot!(board(root.path(), "list ROOT events>0~-stop:success~nonsense:x").1, @r#"
-    board: can't use the term nonsense:x: no field is called nonsense. Put the term in quotes to search for its text
+    board: can't use the term nonsense:x: no field is called `nonsense`. Put the term in quotes to search for its text
     hint: `board list --help` lists all fields
     "#);
     let runs = json(root.path(), "list ROOT two --json");
@@ -261,7 +261,7 @@ fn show_a_run() {
     status    finished
     liveness  finished
     recorded  manifest status completed, stop reason final
-    steps     2, 1 with failures
+    steps     2, 1 failed
     events    6
     duration  4.0 s
     started   1 Jan 1970, 00:00:01.000 UTC, 1 min ago
@@ -454,7 +454,7 @@ fn show_events() {
     status    finished
     liveness  finished
     recorded  manifest status completed, stop reason final
-    steps     2, 1 with failures
+    steps     2, 1 failed
     events    6
     duration  4.0 s
     started   1 Jan 1970, 00:00:01.000 UTC, 1 min ago

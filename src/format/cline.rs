@@ -56,7 +56,7 @@ pub(super) const INDEX: Stranger = Stranger {
 
 /// The possible causes of the status `cancelled`.
 const CAUSES: &str =
-    "Cline doesn't distinguish interruptions, repeated failures and its mistake limit";
+    "Cline doesn't distinguish between interruptions, repeated failures and its mistake limit";
 
 /// How the message about a reply at the output limit begins.
 const AT_LIMIT: &str = "Model reached the maximum output token limit";

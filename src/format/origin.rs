@@ -10,6 +10,7 @@ use super::watch::begun;
 use super::{Tool, gptme, vibe};
 use crate::model::TraceFile;
 use crate::model::json::Json;
+use crate::model::names::with_article;
 
 /// The program that a file comes from.
 #[derive(Debug, Clone)]
@@ -67,12 +68,8 @@ pub fn origin(name: &str, head: &[u8]) -> Origin {
         Some(Some(false)) | None => {}
     }
     if let Some(tool) = foreign(name, head) {
-        let article = if tool.starts_with(['A', 'O']) {
-            "an"
-        } else {
-            "a"
-        };
-        return Origin::Skipped(format!("unsupported format (looks like {article} {tool})").into());
+        let tool = with_article(tool);
+        return Origin::Skipped(format!("unsupported format (looks like {tool})").into());
     }
     let is_named = file.is_some() || is_lines(name) || has_ending(name, &[".traj", ".eval"]);
     // The names of OpenCode's sessions and of Amp's threads distinguish them from other documents.

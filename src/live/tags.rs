@@ -321,7 +321,7 @@ impl TagFile {
         }
         Tags::parse(bytes).map_err(|why| {
             let error = self.unusable("use").because(io::Error::other(why));
-            error.hint("mend the file or move it away; board doesn't overwrite a damaged file")
+            error.hint("repair the file or move it; board doesn't overwrite a damaged file")
         })
     }
 

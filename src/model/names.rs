@@ -176,6 +176,15 @@ impl PartialEq for Names {
     }
 }
 
+/// Returns a name with its article: `an Aider session`.
+pub(crate) fn with_article(name: &str) -> String {
+    let article = match name.starts_with(['A', 'E', 'I', 'O']) {
+        true => "an",
+        false => "a",
+    };
+    format!("{article} {name}")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -691,7 +691,7 @@ impl Shown<'_> {
         let groups = [
             (MeasureGroup::Success, "Success"),
             (MeasureGroup::Scores, "Scores"),
-            (MeasureGroup::Spent, "Spent"),
+            (MeasureGroup::Spent, "Resources"),
         ];
         let rows = groups.map(|(group, title)| {
             let measures: Vec<&Measure> = self

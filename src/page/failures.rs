@@ -123,7 +123,7 @@ fn chosen<'a>(runs: &'a [Listed], query: &'a Query) -> impl Iterator<Item = &'a 
 fn shown(text: &str) -> Result<&'static str, WebError> {
     let known = SHOWN.iter().find(|(word, _)| *word == text);
     known.map(|(word, _)| *word).ok_or_else(|| {
-        let detail = "show must be one of: new, rising, ended, quiet.";
+        let detail = "`show` must be one of: new, rising, ended, quiet.";
         WebError::bad_request("Invalid choice", detail).named(text)
     })
 }
@@ -625,7 +625,7 @@ impl View {
         let name = |word: &&str| match *word {
             "n" => "numbers",
             "path" => "paths",
-            "text" => "quoted texts",
+            "text" => "quoted text",
             "time" => "times",
             "address" => "addresses",
             "id" => "ids",

@@ -67,7 +67,7 @@ impl Params {
     pub(crate) fn filter(&self, name: &str) -> Result<&str, WebError> {
         let text = self.text(name);
         if text.len() > MAX_FILTER {
-            let detail = format!("{name} may have at most {MAX_FILTER} bytes on this page.");
+            let detail = format!("`{name}` may have at most {MAX_FILTER} bytes on this page.");
             return Err(WebError::bad_request("Filter too long", &detail));
         }
         Ok(text)
@@ -80,7 +80,7 @@ impl Params {
     pub(crate) fn limit(&self, default: usize) -> Result<usize, WebError> {
         match self.number("limit")?.unwrap_or(default) {
             0 => Err(
-                WebError::bad_request("Invalid limit", "limit must be a whole number ≥ 1.")
+                WebError::bad_request("Invalid limit", "`limit` must be a whole number ≥ 1.")
                     .named("0"),
             ),
             limit => Ok(limit.min(MAX_LIMIT)),
@@ -94,7 +94,7 @@ impl Params {
     pub(crate) fn number(&self, name: &str) -> Result<Option<usize>, WebError> {
         let text = self.text(name);
         let wrong = |_| {
-            let detail = format!("{name} must be a whole number.");
+            let detail = format!("`{name}` must be a whole number.");
             WebError::bad_request("Invalid number", &detail).named(text)
         };
         if text.is_empty() {

@@ -129,7 +129,7 @@ pub(crate) fn period(text: &str) -> Result<&'static str, WebError> {
     let known = PERIODS.iter().find(|(name, ..)| *name == text);
     known.map(|(name, ..)| *name).ok_or_else(|| {
         let names: Vec<&str> = PERIODS.iter().map(|(name, ..)| *name).collect();
-        let detail = format!("period must be one of: {}.", names.join(", "));
+        let detail = format!("`period` must be one of: {}.", names.join(", "));
         WebError::bad_request("Invalid period", &detail).named(text)
     })
 }
@@ -139,7 +139,7 @@ pub(crate) fn days(params: &Params) -> Result<Option<Days>, WebError> {
     let day = |name: &str| match params.text(name) {
         "" => Ok(None),
         text => text.parse().map(Some).map_err(|_| {
-            let detail = format!("{name} must be a day, YYYY-MM-DD.");
+            let detail = format!("`{name}` must be a date: YYYY-MM-DD.");
             WebError::bad_request("Invalid day", &detail).named(text)
         }),
     };
@@ -490,7 +490,7 @@ impl View {
         let without_usage = self.report.without_usage().into_iter();
         without_usage
             .map(|words| format!("{words}."))
-            .chain(["Duplicates count once.".to_owned()])
+            .chain(["Duplicates aren't counted.".to_owned()])
             .collect()
     }
 }

@@ -211,7 +211,7 @@ const ADDRESSES: &[Address] = &[
     },
     Address {
         path: "/api/runs/{key}/raw",
-        about: "Get the files of a run as one document, lines byte for byte",
+        about: "Get the files of a run as one document, with lines unchanged",
         query: &[],
         gives: Gives::Json(of::<run::json_raw::Raw>),
     },
@@ -270,7 +270,7 @@ const ADDRESSES: &[Address] = &[
                 Words(&[
                     "daily", "weekly", "monthly", "run", "session", "model", "project",
                 ]),
-                "How runs are grouped. `session` is an older name of `run`.",
+                "How runs are grouped. `session` is an older name for `run`.",
             ),
             Param("since", Text, "The first day, `YYYY-MM-DD`."),
             Param("until", Text, "The last day, `YYYY-MM-DD`."),
@@ -290,7 +290,7 @@ const ADDRESSES: &[Address] = &[
     },
     Address {
         path: "/api/failures",
-        about: "Get what failed in runs by message: how many runs and steps, how many runs it ended, and what happened next",
+        about: "List recurring failures by message, with the number of runs and steps, the runs that each ended, and what happened next",
         query: &[QUERY, LIMIT],
         gives: Gives::Json(of::<Failures>),
     },
@@ -303,7 +303,7 @@ const ADDRESSES: &[Address] = &[
             Param(
                 "by",
                 Words(&["task", "none", "nothing"]),
-                "Which runs belong together.",
+                "How runs are paired.",
             ),
             Param(
                 "success",

@@ -51,8 +51,8 @@ impl Args<'_> {
         let Self { name, value, .. } = self;
         let number = value.and_then(|value| value.trim().parse().ok());
         number.ok_or_else(|| {
-            let not = value.map_or_else(String::new, |value| format!(", not {value:?}"));
-            SpecError::new(format!("{name} needs a whole number{not}"))
+            let not = value.map_or_else(String::new, |value| format!(", not `{value}`"));
+            SpecError::new(format!("{name} must be a whole number ≥ 0{not}"))
         })
     }
 

@@ -88,7 +88,7 @@ impl StopSpec {
             let short = RULES.iter().filter(|row| !row.example.starts_with('{'));
             let names: Vec<_> = short.map(|row| row.name).collect();
             return Err(SpecError::new(format!(
-                "unknown rule {name:?}; use one of {}",
+                "unknown rule `{name}`; use one of {}",
                 names.join(", ")
             )));
         };

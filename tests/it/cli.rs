@@ -212,7 +212,7 @@ fn help_of_every_command() {
       -h, --help     Print help
       -V, --version  Print version
 
-    Exit codes: 0 success, 1 nothing found (search, tag), runs differ or issues found, 2 usage error, 3 not found or unreadable, 70 internal error
+    Exit codes: 0 success, 1 nothing found, runs differ, issues found, run not completed or condition holds, 2 usage error, 3 not found or unreadable, 70 internal error
     "#);
     insta::assert_snapshot!(help(&["serve", "--help"]), @r#"
     Serve the web interface until Ctrl-C
@@ -262,7 +262,7 @@ fn help_of_every_command() {
           --no-prices           Don't estimate unrecorded costs
       -h, --help                Print help
 
-    A query is words and terms, all of which must match:
+    A query consists of words and terms. All must match:
       stop:final,success  outcome:failed  liveness:running  tool:run_tests  model:qwen  critic:retry
       steps>5  score<0.5  duration>2m  tokens:1k..20k  err:true  -term  "two words"
       started:2026-02-22  started:2026-02-01..2026-02-28  updated:7d (in the last 7 days)
@@ -274,12 +274,12 @@ fn help_of_every_command() {
       run_id                The id that the trace records
       manifest_status       The status recorded in manifest.json (JSON: status)
       liveness              Whether the run may still be running: finished, running, stalled, died, …
-      outcome               The class of the end, the same for all formats: completed, truncated, halted, failed, cancelled, …
-      result                What came of the run, for counting: success, finished, failed, limit, error, cancelled, unknown
+      outcome               How it ended, in the same terms for all formats: completed, truncated, halted, failed, cancelled, …
+      result                How the run turned out, regardless of what stopped it: success, finished, failed, limit, error, cancelled, unknown
       status                The word in lists: succeeded, finished, unsolved (together: answered), limit, error, died, … (JSON: mark)
       stop                  The recorded stop reason (JSON: stop_reason)
       verdict               Why the run stopped, in a sentence
-      verdict_second        Another fact about the end
+      verdict_second        A second fact about the end, or another problem
       contradictions        The number of contradictions between the run's records
       certainty             Whether the verdict is recorded, inferred or unknown
       steps                 The number of steps
@@ -301,7 +301,7 @@ fn help_of_every_command() {
       cost                  The cost in US dollars, recorded or estimated (not in JSON)
       cost_recorded         The recorded cost in US dollars (JSON: cost_usd)
       cost_estimated        The cost estimated from tokens and prices
-      cost_at_least         A lower bound of the cost: the estimate for the steps whose cost is known
+      cost_at_least         A lower bound on the cost: the estimate for the steps whose cost is known
       duration              How long the run took (JSON: duration_ms)
       duration_at_least     The shortest time that the run may have taken, if the exact time is unknown (JSON: duration_at_least_ms)
       score                 The last score of a critic (JSON: last_score)
@@ -335,7 +335,7 @@ fn help_of_every_command() {
       agent                 The names of the run's agents (not in JSON)
       tool                  The names of the tools that the run called (not in JSON)
       file                  The paths of files that the run edited, as far as the trace records them (not in JSON)
-      failure               What failed in the run, without numbers, paths and quoted texts (not in JSON)
+      failure               What failed in the run, without numbers, paths and quoted text (not in JSON)
       err                   Whether a step has an error (not in JSON)
       weekday               The day of the week on which the run started, in your time zone: mon..fri, sat (not in JSON)
       hour                  The hour at which the run started, in your time zone: 0 to 23, 9..17, 22..4 (not in JSON)
@@ -351,7 +351,7 @@ fn help_of_every_command() {
 
     Arguments:
       [QUERY]    The runs to tag: a query, as in `board list`
-      [NAME]     The tag: 1 to 64 characters, without spaces, commas or quotes
+      [NAME]     The tag: 1 to 64 characters, without spaces, commas, quotes or slashes. Not `none`, and no leading dot
       [ROOT]...  Directories to search, up to 8 levels deep [default: the roots in the settings, else ./runs]
 
     Options:

@@ -402,7 +402,7 @@ fn nothing_is_written_over_or_by_halves() {
     let (code, _, err) = demo(root.path(), &["--scenario", "final", "--scenario", "fianl"]);
     assert_eq!(code, 2);
     assert!(
-        err.contains("unknown scenario \"fianl\"") && err.contains("critic_conflict"),
+        err.contains("unknown scenario `fianl`") && err.contains("critic_conflict"),
         "{err}"
     );
     assert_eq!(walk(root.path()), [root.path().join("wait")]);

@@ -176,7 +176,7 @@ fn unknown_terms_and_malformed_conditions_are_usage_errors() {
     assert_eq!((typo.code, typo.stdout.as_str()), (2, ""));
     assert!(
         typo.stderr
-            .starts_with("board: can't use the term statsu:x: no field is called statsu")
+            .starts_with("board: can't use the term statsu:x: no field is called `statsu`")
     );
     for more in [
         &["--fail-if", "success"][..],

@@ -106,7 +106,7 @@ fn the_command_the_api_and_the_page_agree() {
     ]);
     assert_eq!(text.code, 0, "{}", text.stderr);
     assert!(
-        text.stdout.contains("Changes compare with 1 Nov"),
+        text.stdout.contains("Changes are relative to 1 Nov"),
         "{}",
         text.stdout
     );
@@ -229,7 +229,7 @@ fn a_command_refuses_a_term_that_it_cannot_use() {
         assert_eq!((said.code, said.stdout.as_str()), (2, ""), "{args:?}");
         assert!(
             said.stderr.contains(
-                "can't use the term modell:x: no field is called modell (did you mean model?)"
+                "can't use the term modell:x: no field is called `modell` (did you mean model?)"
             ),
             "{args:?}: {}",
             said.stderr

@@ -113,7 +113,7 @@ fn where_no_run_matches_nothing_is_asked() {
 fn what_cannot_be_asked_is_named_with_a_right_one() {
     let (_dir, board) = sample_runs();
     for (query, words) in [
-        ("rule=max_step%3D3", "unknown rule \"max_step\""),
+        ("rule=max_step%3D3", "unknown rule `max_step`"),
         ("rule=max_steps%3D-3", "Example: max_steps=8"),
         ("rule=content_match%3D(", "Example: content_match=(?i)done"),
         (

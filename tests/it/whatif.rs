@@ -111,10 +111,10 @@ fn a_bad_rule_is_named_and_a_right_one_shown() {
     for (rule, why, right) in [
         (
             "max_steps%3D-3",
-            "max_steps needs a whole number",
+            "max_steps must be a whole number",
             "max_steps=8",
         ),
-        ("max_step%3D3", "unknown rule \"max_step\"", "max_steps=8"),
+        ("max_step%3D3", "unknown rule `max_step`", "max_steps=8"),
         (
             "content_match%3D%28",
             "doesn't compile",
@@ -347,12 +347,12 @@ fn the_command_refuses_what_it_cannot_ask() {
     for (rule, because, hint) in [
         (
             "max_steps=-3",
-            "because: max_steps needs a whole number",
+            "because: max_steps must be a whole number",
             "hint: for example: --rule 'max_steps=8'",
         ),
         (
             "stop=3",
-            "because: unknown rule \"stop\"",
+            "because: unknown rule `stop`",
             "hint: for example: --rule '",
         ),
         (

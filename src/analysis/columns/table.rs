@@ -58,7 +58,7 @@ pub(crate) static COLUMNS: &[Column] = &[
         "outcome",
         Word(|run| Some(run.verdict.outcome.as_str())),
     )
-    .about("The class of the end, the same for all formats: completed, truncated, halted, failed, cancelled, …")
+    .about("How it ended, in the same terms for all formats: completed, truncated, halted, failed, cancelled, …")
     .alias("class")
     .also(|run, out| {
         mark_words(run, out);
@@ -70,7 +70,7 @@ pub(crate) static COLUMNS: &[Column] = &[
         "result",
         Word(|run| Some(run.result()?.as_str())),
     )
-    .about("What came of the run, for counting: success, finished, failed, limit, error, cancelled, unknown"),
+    .about("How the run turned out, regardless of what stopped it: success, finished, failed, limit, error, cancelled, unknown"),
     // A manifest that says `running` proves nothing. So queries match the manifest's status only if
     // it isn't one of the board's own words.
     row(
@@ -128,7 +128,7 @@ pub(crate) static COLUMNS: &[Column] = &[
         "verdict details",
         Text(|run| not_empty(&run.verdict.second)),
     )
-    .about("Another fact about the end")
+    .about("A second fact about the end, or another problem")
     .long(),
     row(
         "contradictions",
@@ -314,7 +314,7 @@ pub(crate) static COLUMNS: &[Column] = &[
         "minimum cost",
         Usd(|run| run.cost_at_least_usd().map(Cost::Estimated)),
     )
-    .about("A lower bound of the cost: the estimate for the steps whose cost is known")
+    .about("A lower bound on the cost: the estimate for the steps whose cost is known")
     .sums(),
     row(
         "duration",
@@ -535,7 +535,7 @@ pub(crate) static COLUMNS: &[Column] = &[
         "failure",
         Text(|run| Some(&*run.failures.first()?.message)),
     )
-    .about("What failed in the run, without numbers, paths and quoted texts")
+    .about("What failed in the run, without numbers, paths and quoted text")
     .long()
     .also(|run, out| {
         for failure in &run.failures {

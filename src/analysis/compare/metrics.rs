@@ -142,7 +142,7 @@ pub(crate) fn measures(summary: &Summary, index: &Index) -> Vec<Measure> {
         ),
         measure(
             "errors",
-            "Steps with failures",
+            "Failed steps",
             Unit::Count,
             steps
                 .as_ref()

@@ -76,7 +76,7 @@ pub(crate) struct Question {
     pub a: String,
     /// The query that selects the runs of B.
     pub b: String,
-    /// Which runs belong together.
+    /// How runs are paired.
     pub by: By,
     /// What counts as a success.
     pub success: Rule,
@@ -197,7 +197,7 @@ pub(crate) struct Experiment {
     pub finding: Finding,
     /// Further sentences: the test, and what wasn't compared.
     pub details: Vec<String>,
-    /// Which runs belong together.
+    /// How runs are paired.
     pub by: By,
     /// What counts as a success: `recorded`, `finished`, or a score such as `tests>=1`.
     pub success: String,

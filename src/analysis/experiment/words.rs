@@ -67,7 +67,7 @@ impl Experiment {
                 self.tasks
             ),
             Finding::TooFew => format!(
-                "Too few runs: A has {} to compare and B {}, and {MIN_TASKS} on each side are needed.",
+                "Too few runs: A has {} and B has {}. Each set needs at least {MIN_TASKS}.",
                 a.judged, b.judged
             ),
             Finding::Unknown => {
@@ -238,7 +238,12 @@ impl Experiment {
             Finding::Empty => {}
             Finding::TooFew => {
                 all.push(format!(
-                    "With fewer than {MIN_TASKS} tasks, no result can reach p < 0.05."
+                    "Comparisons need at least {MIN_TASKS} {}.",
+                    if self.certainty.paired {
+                        "tasks"
+                    } else {
+                        "runs per set"
+                    }
                 ));
             }
             Finding::Unknown => {
@@ -416,9 +421,9 @@ impl Experiment {
         let interval = if self.finding == Finding::TooFew {
             "With so few tasks, the test can't rule out any difference."
         } else if is_same && self.better + self.worse == 0 {
-            "All tasks came out the same. With 95% confidence, no more than this many differ."
+            "All tasks had the same result. With 95% confidence, the difference is within the interval."
         } else {
-            "All differences that the same test doesn't reject at 5%. So it excludes 0 exactly when p < 0.05."
+            "All differences that the same test doesn't reject at 5%. For success, it excludes 0 exactly when p < 0.05. The intervals of other measures aren't corrected, so they can exclude 0 although p ≥ 0.05."
         };
         all.push(("Interval", interval.to_owned()));
         all.push((

@@ -49,7 +49,7 @@ const MIN_RISING: usize = 4;
 /// The failures of many runs, by message.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
 pub(crate) struct Failures {
-    /// The number of matching runs. Duplicates count once.
+    /// The number of matching runs. Duplicates aren't counted.
     pub runs: usize,
     /// The runs in which something failed.
     pub runs_with_failures: usize,

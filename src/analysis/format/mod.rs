@@ -205,7 +205,8 @@ pub(crate) fn bound(is_lower_bound: bool, is_estimate: bool) -> &'static str {
 pub(crate) fn tokens(number: u64) -> String {
     match number {
         ..10_000 => count(number),
-        10_000..999_950 => tenths_of(number, 1000, "k"),
+        10_000..99_950 => tenths_of(number, 1000, "k").replace(".0k", "k"),
+        99_950..999_500 => format!("{}k", count((number + 500) / 1000)),
         _ => tenths_of(number, 1_000_000, "M"),
     }
 }

@@ -219,7 +219,7 @@ pub(crate) struct Measure {
     pub runs: usize,
     /// Whether the sum includes estimates.
     pub is_estimated: bool,
-    /// Whether some of the values are lower bounds.
+    /// Whether the true sum may be higher: some values are lower bounds or unknown.
     pub is_lower_bound: bool,
 }
 
@@ -566,6 +566,7 @@ fn totals(runs: &[&Summary], shares: &CostShares<'_>) -> Totals {
         runs: runs.len(),
         ..Totals::default()
     };
+    let mut read = 0;
     for run in runs {
         if let Some(result) = run.result() {
             *totals.results.entry(result).or_default() += 1;
@@ -578,11 +579,18 @@ fn totals(runs: &[&Summary], shares: &CostShares<'_>) -> Totals {
         if run.partial {
             continue;
         }
+        read += 1;
         for sum in [&mut tokens, &mut cost, &mut duration] {
             sum.add(run, shares);
         }
     }
-    let [tokens, cost, duration] = [tokens, cost, duration].map(|sum| Measure::from(sum.total()));
+    let [tokens, cost, duration] = [tokens, cost, duration].map(|sum| {
+        let sum = Measure::from(sum.total());
+        Measure {
+            is_lower_bound: sum.is_lower_bound || sum.runs < read,
+            ..sum
+        }
+    });
     Totals {
         tokens,
         cost,

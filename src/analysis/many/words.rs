@@ -286,7 +286,7 @@ impl Overview {
         let ended: usize = now.results.values().sum();
         let unknown = match ended.saturating_sub(now.judged) {
             0 => String::new(),
-            some => format!("{} don't record it", counted(some, "ended run")),
+            some => format!("{} don't record a result", counted(some, "ended run")),
         };
         vec![
             Fact {
@@ -373,7 +373,7 @@ impl Overview {
                 ""
             };
             notes.push(format!(
-                "Changes compare with {} – {}{cut}.",
+                "Changes are relative to {} – {}{cut}.",
                 self.words_of(first),
                 self.words_of(last)
             ));

@@ -303,7 +303,7 @@ pub fn names() -> impl Iterator<Item = &'static str> {
 
 fn unknown(name: &str) -> String {
     let close = did_you_mean(name, names());
-    format!("no field is called {name}{close}. Put the term in quotes to search for its text")
+    format!("no field is called `{name}`{close}. Put the term in quotes to search for its text")
 }
 
 /// Parses the word `changed` after `state.KEY`.

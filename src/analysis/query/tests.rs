@@ -283,7 +283,7 @@ fn what_cannot_be_understood_is_named_and_the_rest_filters() {
     bad("stop<5", "stop<5", "stop:value");
     bad("err:maybe", "err:maybe", "err:true");
     bad("err<true", "err<true", "err:true");
-    bad("colour:red", "colour:red", "no field is called colour");
+    bad("colour:red", "colour:red", "no field is called `colour`");
     bad("x colour:\"dark red\" y", "colour:\"dark red\"", "colour");
     bad("https://a.example/b", "https://a.example/b", "quotes");
     bad("- x", "-", "minus");

@@ -734,7 +734,7 @@ fn a_run_that_ended_without_an_answer_says_that_its_context_was_nearly_full() {
     assert_eq!(
         evidence(&[1_000, 184_000, 3_000]),
         Some((
-            "Context 92% full at step 1: 184.0k of 200.0k tokens, window from the price list"
+            "Context 92% full at step 1: 184k of 200k tokens, window from the price list"
                 .to_owned(),
             Some(1)
         ))

@@ -427,7 +427,7 @@ fn a_question_that_cannot_be_asked_says_what_a_right_one_is() {
             "",
             vec!["max_steps=-3"],
             "max_steps=-3",
-            "max_steps needs a whole number",
+            "max_steps must be a whole number",
             Some("max_steps=8"),
         ),
         (

@@ -56,7 +56,8 @@ pub(super) fn headline(
                     .into()
             }
             (false, _) => {
-                format!("{none} have stopped the run by step {last}, where the record ends.").into()
+                format!("{none} have stopped the run by step {last}, its last recorded step.")
+                    .into()
             }
         };
     };
@@ -113,7 +114,8 @@ pub(super) fn headline(
     if first.cuts && !live {
         said = said.and(answer(first, summary, index));
     }
-    if open {
+    // Nothing is earlier than the first step.
+    if open && first.step != Some(0) {
         said = said.and("A rule that couldn't be evaluated might have stopped it earlier.");
     }
     said
@@ -203,7 +205,7 @@ mod tests {
             (
                 "sample_runs/fix_bug",
                 &["max_steps=90"],
-                "This rule would not have stopped the run by step 10, where the record ends.",
+                "This rule would not have stopped the run by step 10, its last recorded step.",
             ),
             (
                 "sample_runs/fix_bug",

@@ -217,9 +217,12 @@ fn a_rule_that_cannot_be_used_is_named_and_a_right_one_shown() {
     for (rule, words) in [
         (
             "max_step=3",
-            "unknown rule \"max_step\"; use one of max_steps, max_rounds",
+            "unknown rule `max_step`; use one of max_steps, max_rounds",
         ),
-        ("max_steps=-3", "max_steps needs a whole number, not \"-3\""),
+        (
+            "max_steps=-3",
+            "max_steps must be a whole number ≥ 0, not `-3`",
+        ),
         (
             "critic_below=tests",
             "critic_below needs NAME:SCORE or NAME:SCORE:STEPS, not \"tests\"",

@@ -112,18 +112,14 @@ mod tests {
         for (text, why, example) in [
             (
                 "max_steps=-3",
-                "max_steps needs a whole number",
+                "max_steps must be a whole number",
                 "max_steps=8",
             ),
-            ("max_step=3", "unknown rule \"max_step\"", "max_steps=8"),
-            ("max_stpes=3", "unknown rule \"max_stpes\"", "max_steps=8"),
-            (
-                "stagnatoin=3",
-                "unknown rule \"stagnatoin\"",
-                "stagnation=3",
-            ),
-            ("budget=3", "unknown rule \"budget\"", "token_budget=1000"),
-            ("nonsense", "unknown rule \"nonsense\"", "max_steps=8"),
+            ("max_step=3", "unknown rule `max_step`", "max_steps=8"),
+            ("max_stpes=3", "unknown rule `max_stpes`", "max_steps=8"),
+            ("stagnatoin=3", "unknown rule `stagnatoin`", "stagnation=3"),
+            ("budget=3", "unknown rule `budget`", "token_budget=1000"),
+            ("nonsense", "unknown rule `nonsense`", "max_steps=8"),
             (
                 "content_match=(",
                 "the pattern \"(\" doesn't compile",

@@ -112,7 +112,7 @@ fn named(name: &str) -> Result<&'static Recording> {
     let found = RECORDINGS.iter().find(|recording| recording.name == name);
     found.ok_or_else(|| {
         let names: Vec<_> = RECORDINGS.iter().map(|recording| recording.name).collect();
-        Error::new(Kind::Usage, format!("unknown scenario {name:?}"))
+        Error::new(Kind::Usage, format!("unknown scenario `{name}`"))
             .hint(format!("the scenarios are {}", names.join(", ")))
     })
 }

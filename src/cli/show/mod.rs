@@ -314,7 +314,7 @@ fn steps(run: &RecordedRun) -> String {
         .map_or_else(|| "unknown".to_owned(), |steps| count(steps as u64));
     let failed = summary.steps_with_failures();
     let failed = if failed > 0 {
-        format!(", {} with failures", count(failed as u64))
+        format!(", {} failed", count(failed as u64))
     } else {
         String::new()
     };

@@ -425,6 +425,7 @@ impl Rollout {
         draft: &mut Draft<'_>,
     ) {
         let part = part_of(record, None);
+        let last = self.last;
         let n = self.step(mark, before, draft);
         let answered = |call: &CallDraft| part.answers.iter().any(|answer| answer.call == call.id);
         self.calls.extend(
@@ -433,6 +434,7 @@ impl Rollout {
                 .map(|call| ((*call.id).into(), (n, !answered(call)))),
         );
         draft.part(n, part);
+        self.add_model(n, last, draft);
     }
 
     /// Adds an item as an event and returns the step that it belongs to.
@@ -454,20 +456,27 @@ impl Rollout {
             draft.close(last);
         }
         (self.replying, self.counted) = (true, false);
-        if let Some(at) = self.model_at {
-            let model = draft.run().model.as_deref().map(str::to_owned);
-            let part = Part {
-                model,
-                ..Part::default()
-            };
-            draft.add(n, at, part);
-        }
         n
+    }
+
+    /// Adds the model of the turn to step `n`, if the step is new. Comes after the reply's own part,
+    /// because the first record of a step is where it begins.
+    fn add_model(&self, n: usize, before: Option<usize>, draft: &mut Draft<'_>) {
+        let Some(at) = self.model_at.filter(|_| before != Some(n)) else {
+            return;
+        };
+        let model = draft.run().model.as_deref().map(str::to_owned);
+        let part = Part {
+            model,
+            ..Part::default()
+        };
+        draft.add(n, at, part);
     }
 
     /// Handles the tokens of a whole reply. A reply without items is a step too, because it was
     /// requested and paid for.
     fn tokens(&mut self, record: &str, mark: EventDraft<'_>, draft: &mut Draft<'_>) {
+        let last = self.last;
         let n = match self.last.filter(|_| !self.counted) {
             Some(n) => {
                 draft.event(EventDraft {
@@ -483,6 +492,7 @@ impl Rollout {
             }
         };
         draft.part(n, part_of(record, None));
+        self.add_model(n, last, draft);
         self.replies += 1;
         (self.replying, self.counted) = (false, true);
     }

@@ -114,7 +114,7 @@ fn rules_are_short_or_tables_and_stand_in_their_list() {
     let file = parse(&format!("{MODEL}{rules}")).unwrap();
     assert_eq!((file.completion.len(), file.policies.len()), (1, 2));
     let rule = |text: &str| wrong(&format!("[stop]\npolicies = [\n  {text},\n]"));
-    assert!(rule("\"max_step=8\"").starts_with("dir/agent.toml:6: unknown rule \"max_step\""));
+    assert!(rule("\"max_step=8\"").starts_with("dir/agent.toml:6: unknown rule `max_step`"));
     assert!(
         rule("{ type = \"max_steps\", step = 8 }")
             .starts_with("dir/agent.toml:6: unknown key `step`")

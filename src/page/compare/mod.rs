@@ -538,7 +538,13 @@ fn heading(runs: &[&Summary]) -> String {
         [] => "Compare".to_owned(),
         [one] => one.clone(),
         [first, rest @ ..] if rest.iter().all(|name| name == first) => {
-            format!("{} of “{first}”", format::counted(names.len(), "run"))
+            let is_one = runs
+                .split_first()
+                .is_some_and(|(one, others)| others.iter().all(|other| other.key == one.key));
+            match is_one {
+                true => format!("“{first}” and itself"),
+                false => format!("{} of “{first}”", format::counted(names.len(), "run")),
+            }
         }
         [one, other] => format!("“{one}” and “{other}”"),
         [one, two, three] => format!("“{one}”, “{two}” and “{three}”"),

@@ -134,7 +134,7 @@ pub(crate) async fn save(
         "markdown" => (As::Markdown, "text/markdown; charset=utf-8", "md"),
         "atif" => (As::Atif, "application/json", "atif.json"),
         "otlp" => (As::Otlp, "application/json", "otlp.json"),
-        other => return Err(invalid("as must be html, markdown, atif or otlp.", other)),
+        other => return Err(invalid("`as` must be html, markdown, atif or otlp.", other)),
     };
     // Unknown values would otherwise reveal secrets.
     let redact = match params.text("redact") {

@@ -54,7 +54,7 @@ pub(crate) static EVERYWHERE: Section = Section {
         key(&["g", "x"], "experiments"),
         key(&["g", "f"], "search the text of all runs"),
         command(&["t"], "change theme (system, light, dark)"),
-        key(&["Esc"], "close, clear, leave the field"),
+        key(&["Esc"], "close or clear it, or leave the field"),
     ],
 };
 

@@ -258,7 +258,6 @@ struct MessageView {
     runs: String,
     runs_href: String,
     first: Option<When>,
-    is_new: bool,
     is_quiet: bool,
     bars: SmallBars,
 }
@@ -702,7 +701,6 @@ impl View {
             first: failure
                 .first_at
                 .and_then(|at| When::of(at, self.now, &self.zone)),
-            is_new: failure.is_new,
             is_quiet: failure.is_quiet,
             bars: SmallBars::new(
                 format!("Runs per {}", self.overview.bars_are),

@@ -21,7 +21,7 @@ const PIECES: usize = 16;
 /// Bytes of text that one piece shows.
 const PIECE: usize = 160;
 
-/// The State diff section of a step.
+/// The State changes section of a step.
 #[derive(Debug, Clone, Template)]
 #[template(path = "part/state_diff.html")]
 pub(crate) struct StateDiff {

@@ -1037,7 +1037,7 @@ fn signed(params: &Params, name: &str) -> Result<isize, WebError> {
     match params.text(name) {
         "" => Ok(0),
         text => text.parse().map_err(|_| {
-            let detail = format!("{name} must be a whole number. Negative numbers go back.");
+            let detail = format!("`{name}` must be a whole number. Negative numbers go back.");
             WebError::bad_request("Invalid number", &detail).named(text)
         }),
     }

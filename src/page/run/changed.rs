@@ -247,7 +247,7 @@ impl<'a> ChangedTab<'a> {
             _ => format!("{} edited", counted(edited, "file")),
         };
         if read > 0 {
-            words.push_str(&format!(", {} read", count(read as u64)));
+            words.push_str(&format!("; {} read", counted(read, "file")));
         }
         words
     }

@@ -358,7 +358,7 @@ pub(crate) async fn page(
         let error = WebError::not_found(
             "Unknown tab:",
             &format!(
-                "tab must be one of: steps, {}. Without it, the page shows the steps, or for a session the transcript.",
+                "`tab` must be one of: steps, {}. Without it, the page shows the steps, or for a session the transcript.",
                 TABS.join(", ")
             ),
         );

@@ -453,10 +453,19 @@ impl Outline {
         };
         let rows = turns.iter().enumerate();
         let rows = rows.skip(listed.start).take(listed.len());
+        let mut rows: Vec<OutlineRow> = rows.map(row).collect();
+        // A prompt without a reply begins no turn. If the run has no steps, its task is that prompt.
+        let steps = view.index.steps().len();
+        let unanswered = prompts_or_task(view, steps, 1);
+        let unanswered = unanswered.first().map(line_of_prompt);
+        let all = turns.len() + usize::from(unanswered.is_some());
+        if listed.end == turns.len() {
+            rows.extend(unanswered.map(|words| OutlineRow::unanswered(view, steps, words)));
+        }
         Self {
-            steps: view.index.steps().len(),
-            count: format::counted(turns.len(), "prompt").into(),
-            rows: rows.map(row).collect(),
+            steps,
+            count: format::counted(all, "prompt").into(),
+            rows,
             earlier: groups(view.key(), &turns, 0..listed.start),
             later: groups(view.key(), &turns, listed.end..turns.len()),
         }
@@ -481,6 +490,23 @@ fn groups(key: &str, turns: &[Range<usize>], range: Range<usize>) -> Vec<Link> {
 }
 
 impl OutlineRow {
+    /// Describes the prompt after the last of `steps` steps.
+    fn unanswered(view: &RunView<'_>, steps: usize, words: Line) -> Self {
+        let href = match steps.checked_sub(1) {
+            Some(last) => at_step(view.key(), last),
+            None => href::with_query(&href::run(view.key()), &[("tab", "transcript")]),
+        };
+        Self {
+            step: steps,
+            href,
+            words,
+            facts: "No steps".into(),
+            failed: Line::default(),
+            cancelled: Line::default(),
+            is_current: steps == 0,
+        }
+    }
+
     /// Describes the turn that begins with `step`: its prompt, and the facts of `turn` if given.
     fn new(view: &RunView<'_>, step: usize, turn: Option<&Turn>, is_current: bool) -> Self {
         let prompts = prompts_or_task(view, step, 1);

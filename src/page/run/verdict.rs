@@ -307,7 +307,7 @@ impl<'a> Verdict<'a> {
         let rules = format::counted(self.others.len(), noun);
         let unknown = |rule: &RuleStatus| rule.result == Standing::Unknown;
         if self.others.iter().all(unknown) {
-            return format!("{rules}: no limits recorded, so whether any fired is unknown");
+            return format!("{rules}: unknown, because their limits aren't recorded");
         }
         let results = why::rules::results(&self.others);
         format!("{rules} without a limit: {results}")

@@ -65,7 +65,7 @@ fn sections_come_in_their_order() {
         "Thought",
         "Decision",
         "Actions and results",
-        "State diff",
+        "State changes",
         "Critics",
         "Images",
         "Observation",

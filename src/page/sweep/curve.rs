@@ -110,14 +110,18 @@ impl<'a> Curve<'a> {
                 taken.push((x, y));
             }
             let name = name(prepared.values(), &places);
+            // The chart omits runs without enough data, and these runs aren't counted without them.
+            let stopped = match curve.is_whole {
+                true => format!(", {} stopped", format::counted(effect.cut as usize, "run")),
+                false => String::new(),
+            };
             let title = format!(
-                "{} {name}: {} of {} answers kept, {} spent, {} saved, {} stopped",
+                "{} {name}: {} of {} answers kept, {} spent, {} saved{stopped}",
                 sweep_rule.name(),
                 sum.kept,
                 curve.sum.answers,
                 amount(sum.spent, measure),
                 amount(sum.saved, measure),
-                format::counted(effect.cut as usize, "run"),
             );
             let row = row_id(*places.start());
             curve.points.push(Point {

@@ -107,7 +107,7 @@ const TOOLS: [Tool; 11] = [
     Tool {
         name: "failures",
         title: "List recurring failures",
-        description: "Counts the failed steps of runs by tool and message, with numbers, paths and quoted texts replaced. For \
+        description: "Counts the failed steps of runs by tool and message, with numbers, paths and quoted text replaced. For \
             each: the runs and steps that have it, the runs that it ended, and what the agent did next. Runs that have one: \
             list_runs with the query failure:ID.",
         schema: schema::<calls::FailuresOf>,

@@ -132,7 +132,7 @@ impl<'de> Deserialize<'de> for StopSpec {
             None => {
                 let known: Vec<_> = RULES.iter().map(|row| row.name).collect();
                 Err(D::Error::custom(format!(
-                    "unknown rule {name:?}; use one of {}",
+                    "unknown rule `{name}`; use one of {}",
                     known.join(", ")
                 )))
             }

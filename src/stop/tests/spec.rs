@@ -42,7 +42,7 @@ fn case_26_what_is_not_a_rule_is_refused() {
     let wrong = serde_json::from_str::<StopRules>(r#"{"policies":[{"type":"sunset"}]}"#)
         .expect_err("unknown");
     assert!(
-        wrong.to_string().contains("unknown rule \"sunset\""),
+        wrong.to_string().contains("unknown rule `sunset`"),
         "the rule is named: {wrong}"
     );
 }

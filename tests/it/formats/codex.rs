@@ -414,6 +414,22 @@ fn each_reply_has_the_model_of_its_turn() {
 }
 
 #[test]
+fn a_prompt_after_the_record_of_the_model_comes_before_the_first_step() {
+    let text = std::fs::read_to_string(rollout("09-00-00", 1)).expect("the sample");
+    let is_context = |line: &&str| line.contains("\"turn_context\"");
+    let (context, others): (Vec<&str>, Vec<&str>) = text.lines().partition(is_context);
+    let (first, rest) = others.split_at(1);
+    let temp = tempfile::tempdir().expect("a directory");
+    let path = temp.path().join("rollout-a.jsonl");
+    let all = [first, &context, rest].concat().join("\n");
+    std::fs::write(&path, all + "\n").expect("written");
+    let said = board(&["show", &path.display().to_string()]).stdout;
+    // The record of the model belongs to each step, but no step begins there.
+    let (before, _) = said.split_once("\n  0  ").expect("step 0");
+    assert!(before.contains("> Splitting 100 by 3"), "{said}");
+}
+
+#[test]
 fn output_with_more_steps_than_the_session_has_replies_is_its_copy() {
     let text = std::fs::read_to_string(rollout("09-00-00", 1)).expect("the sample");
     let id = "019df000-0000-7000-8000-0000000000a1";

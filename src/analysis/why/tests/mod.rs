@@ -214,7 +214,7 @@ fn waits_answers_and_texts_that_are_not_understood_have_their_own_words() {
     };
     assert_eq!(
         words(r#""decision": {"mode": "wait", "rationale": "not yet"}"#),
-        ["Starting at step 0, the agent only waited, 5 steps in a row"]
+        ["Starting at step 0, the agent did nothing but wait for 5 steps"]
     );
     assert_eq!(
         words(r#""decision": {"mode": "wait", "meta": {"parser_error": {"code": "x"}}}"#),

@@ -785,7 +785,7 @@ impl Pair {
     }
 
     fn result(&mut self, result: &Outcome<'_>, fold: &mut Fold) {
-        self.is_failed = result.has_failed();
+        self.is_failed = result.has_failed() || result.exit.is_some();
         self.href = fold.links.value(&result.value.at.to_string());
         if let Some((error, text)) = result
             .error

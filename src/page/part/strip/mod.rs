@@ -386,7 +386,7 @@ fn many(mark: StepFlag, count: usize) -> String {
 fn steps_with(mark: StepFlag, count: usize) -> String {
     match mark {
         StepFlag::Error if count == 1 => "1 step with an error".to_owned(),
-        StepFlag::Error => format!("{} with errors", format::counted(count, "step")),
+        StepFlag::Error => format::counted(count, "failed step"),
         StepFlag::Code if count == 1 => "1 step with a failed command".to_owned(),
         StepFlag::Code => format!("{} with failed commands", format::counted(count, "step")),
         StepFlag::Stop | StepFlag::Retry => many(mark, count),

@@ -11,7 +11,7 @@ use crate::analysis::summary::Summary;
 use crate::page::part::href;
 use crate::page::part::text::{Line, one_line};
 use crate::page::run::timeline::scale::{Scale, Window, clock};
-use crate::page::run::timeline::tables::{call_words, ended, model_lane};
+use crate::page::run::timeline::tables::{call_words, ended, is_scripted, model_lane};
 use crate::page::run_view::{RunView, micros, phase};
 
 /// Blocks with a separate element, at most.
@@ -626,6 +626,7 @@ impl Names<'_> {
         }
         let title = match (block.lane, step) {
             (Lane::Tools | Lane::Steps | Lane::Nested, Some(step)) => call_words(view, step),
+            (Lane::Model, Some(_)) if is_scripted(view) => "Decide".to_owned(),
             (Lane::Model, Some(_)) => "Model reply".to_owned(),
             (_, None) => {
                 if view.is_alive() {

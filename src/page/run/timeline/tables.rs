@@ -107,13 +107,17 @@ pub(super) fn slowest(view: &RunView<'_>, lanes: &Lanes) -> Vec<Slow> {
     blocks.into_iter().map(row).collect()
 }
 
-/// Returns the name of the lane of decisions. A run without a model decides by itself.
+/// Returns the name of the lane of decisions.
 pub(super) fn model_lane(view: &RunView<'_>) -> &'static str {
+    if is_scripted(view) { "Decide" } else { "Model" }
+}
+
+/// Returns whether the agent decides without a model.
+pub(super) fn is_scripted(view: &RunView<'_>) -> bool {
     let summary = view.summary;
-    let is_scripted = !view.index.format().is_one_file()
+    !view.index.format().is_one_file()
         && summary.model.is_none()
-        && summary.model_calls.unwrap_or_default() == 0;
-    if is_scripted { "Decide" } else { "Model" }
+        && summary.model_calls.unwrap_or_default() == 0
 }
 
 #[derive(Default)]

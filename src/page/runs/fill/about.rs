@@ -151,7 +151,8 @@ impl List<'_> {
         let (sum, matched) = (&total.sum, self.survey.matched);
         let is_cost = matches!(column.kind, Kind::Usd(_));
         // An estimated cost has its own mark.
-        let mark = format::bound(sum.lower_bounds > 0, sum.is_estimate && !is_cost);
+        let is_lower_bound = sum.lower_bounds > 0 || sum.known < matched;
+        let mark = format::bound(is_lower_bound, sum.is_estimate && !is_cost);
         let value = sum.value(column)?;
         let shown = value.words(self.ctx.now, &self.ctx.zone)?;
         let median = total.median.and_then(|median| match column.kind {
@@ -163,7 +164,9 @@ impl List<'_> {
         let recorded = count((sum.known - total.estimated) as u64);
         let estimated = (total.estimated > 0).then(|| count(total.estimated as u64));
         let known = match &estimated {
-            Some(estimated) if is_cost => Some(format!("{recorded} recorded, {estimated} est.")),
+            Some(estimated) if is_cost => {
+                Some(format!("{recorded} recorded, {estimated} estimated"))
+            }
             _ => (sum.known < matched).then(|| counted(sum.known, "run")),
         };
         let estimated = estimated.map(|estimated| format!("estimated for {estimated}"));

@@ -118,8 +118,8 @@ fn totals_say_how_many_runs_they_cover() {
         totals(""),
         [
             "Runs 4 ",
-            "Tokens 2,000 median 1,000 · 2 runs",
-            "Cost $0.7500 median $0.3750 · 2 runs",
+            "Tokens ≥2,000 median 1,000 · 2 runs",
+            "Cost ≥$0.7500 median $0.3750 · 2 runs",
             "Duration 4 min median 1 min"
         ]
     );

@@ -90,7 +90,7 @@ fn groups_are_rows_with_counts_and_sums() {
         "{html}"
     );
     assert!(
-        html.contains("≥11.0k") && html.contains("complete for 11 of 12 runs"),
+        html.contains("≥11k") && html.contains("complete for 11 of 12 runs"),
         "{html}"
     );
     assert!(html.contains("title=\"/home/me/shop\""), "{html}");
