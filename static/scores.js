@@ -3,7 +3,7 @@
 const links = (box) => [...box.querySelectorAll("svg a")];
 let pointer; // the last pointer position over a chart: { box, x, y }
 
-/** The centre of a point, in window coordinates. */
+/** The center of a point, in window coordinates. */
 function middle(link) {
   const { x, y, width, height } = (link.querySelector("circle, path") ?? link).getBoundingClientRect();
   return [x + width / 2, y + height / 2];

@@ -23,7 +23,7 @@ async function fetchRows(query) {
   }
 }
 
-/** Loads the visible lines, if they or their neighbours are missing. */
+/** Loads the visible lines, if they or their neighbors are missing. */
 async function check() {
   if (busy) return;
   const { above, lines, below } = list().dataset;

@@ -391,7 +391,8 @@ impl<A: Agent> Builder<A> {
     }
 
     /// Limits the steps. Without this, the limit is ten; see
-    /// [`no_step_limit`](Self::no_step_limit). With 0, no step runs.
+    /// [`no_step_limit`](Self::no_step_limit). With 0, no step runs. (The rule
+    /// `max_steps=0` is off instead.)
     ///
     /// Calling `max_steps`, `max_runtime`, `max_tokens` or `max_cost` again replaces that limit. A
     /// task's own limits override them; see [`Task::max_steps`](super::Task::max_steps). A resumed run counts all of

@@ -42,7 +42,7 @@ pub struct SubAgent<F> {
     started: AtomicU64,
 }
 
-/// What a sub-agent is asked.
+/// The arguments of a delegation.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]

@@ -108,7 +108,7 @@ pub struct ToolCx<'a> {
     pub step: u64,
     /// The directory with the task's files, if set.
     pub workspace: Option<&'a Path>,
-    /// Number of earlier attempts of this call.
+    /// Number of earlier attempts at this call.
     pub attempt: u32,
     /// Directories to which the call must not write.
     pub off_limits: &'a OffLimits,

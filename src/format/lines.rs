@@ -15,7 +15,7 @@ pub const HEAD_BYTES: usize = 64 << 10;
 const MAX_LINES: usize = 64;
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
-/// The endings of files that are recognised as traces. One that ends in another comes before it.
+/// The endings of files that are recognized as traces. One that ends in another comes before it.
 const ENDINGS: [&str; 5] = [".traj.json", ".jsonl", ".json", ".traj", ".eval"];
 /// The endings of compressed files.
 const COMPRESSED: [&str; 2] = [".zst", ".gz"];
@@ -214,7 +214,7 @@ pub(super) fn mended(head: &[u8], is_lines: bool) -> Cow<'_, [u8]> {
         are_of_record(walk::begun(&text).into_iter())
     });
     out.extend_from_slice(rest.get(begun.unwrap_or(0)..).unwrap_or_default());
-    // A file that contains only torn lines is recognised by those.
+    // A file that contains only torn lines is recognized by those.
     if out.contains(&b'{') {
         Cow::Owned(out)
     } else {

@@ -93,7 +93,7 @@ pub fn is_hidden_folder(name: &str) -> bool {
     cfg!(feature = "board") && name == ".crush"
 }
 
-/// Decodes the beginning of a UTF-16 file, recognised by its byte order mark, as UTF-8.
+/// Decodes the beginning of a UTF-16 file, recognized by its byte order mark, as UTF-8.
 fn utf16(head: &[u8]) -> Option<Vec<u8>> {
     let (unit, text): (fn([u8; 2]) -> u16, _) = match head {
         [0xff, 0xfe, text @ ..] => (u16::from_le_bytes, text),

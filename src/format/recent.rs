@@ -217,7 +217,7 @@ impl RecentSet<Box<str>> {
     /// Returns the first remembered members in order, at most [`MAX_LISTED`].
     pub(super) fn listed(&self) -> Vec<Box<str>> {
         let mut members: Vec<&Box<str>> = self.known.keys().collect();
-        // The list is needed on every look at a growing file, so only the part that is returned is
+        // The list is needed on every read of a growing file, so only the part that is returned is
         // sorted.
         if members.len() > MAX_LISTED {
             members.select_nth_unstable(MAX_LISTED);

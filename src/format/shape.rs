@@ -213,7 +213,7 @@ pub struct Rows {
 /// A database of another tool with the same name. It lists runs that have their own files.
 #[derive(Debug)]
 pub struct Stranger {
-    /// Columns by which it is recognised. They are in its table with the name of the runs' table.
+    /// Columns by which it is recognized. They are in its table with the name of the runs' table.
     pub columns: &'static [&'static str],
     /// The reason for skipping it.
     pub reason: &'static str,

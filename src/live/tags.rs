@@ -272,7 +272,7 @@ impl Tagged {
 }
 
 fn unknown_version(version: u32) -> String {
-    format!("its version is {version}, and this board knows versions {VERSION_1} and {VERSION}")
+    format!("its version is {version}, but board supports versions {VERSION_1} and {VERSION}")
 }
 
 /// The file with the tags that the user gave to runs.

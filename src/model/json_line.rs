@@ -66,7 +66,7 @@ impl Serialize for Line<'_> {
     }
 }
 
-/// Serializes JSON text as a value, or null without a text.
+/// Serializes JSON text as a value, or null if there is no text.
 pub(crate) fn embed<S: Serializer>(
     text: &Option<String>,
     serializer: S,

@@ -39,11 +39,11 @@ pub(super) struct Refusal {
     pub(super) awaited: Option<String>,
     /// Whether the response may go to someone who must learn nothing about this machine.
     pub(super) outside: bool,
-    /// The id of the log entry, for faults of the board.
+    /// The id of the log entry, for faults of board.
     pub(super) incident: Option<String>,
 }
 
-/// An error document (RFC 9457) with the board's hints.
+/// An error document (RFC 9457) with hints.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Problem<'a> {
     r#type: &'static str,
@@ -74,7 +74,7 @@ impl WebError {
         Self::new(StatusCode::BAD_REQUEST, title, detail)
     }
 
-    /// Creates an error for a fault of the board. Logs `cause` and shows the reader an id to find
+    /// Creates an error for a fault of board. Logs `cause` and shows the reader an id to find
     /// it by.
     pub(crate) fn fault(cause: &dyn std::fmt::Display) -> Self {
         static COUNT: AtomicU64 = AtomicU64::new(1);

@@ -1,4 +1,4 @@
-//! Reports whether the board is running and how far it has read, for monitoring.
+//! Reports whether the server is running and how far it has read, for monitoring.
 
 use axum::extract::{OriginalUri, State};
 use axum::http::StatusCode;
@@ -14,7 +14,7 @@ use crate::page::error::{Answer, WebError};
 /// Maximum number of skipped objects listed by name.
 const MAX_NAMED: usize = 10;
 
-/// The health of the board.
+/// The health of the server.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Health {
     status: &'static str,

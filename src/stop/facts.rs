@@ -135,7 +135,7 @@ pub struct StepFacts {
     /// `success`. Such an answer is kept, but not judged.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub kept_answer: bool,
-    /// Whether the environment ended.
+    /// Whether the environment ended the episode.
     #[serde(default)]
     pub env_terminal: bool,
     /// The results of custom rules. A replay can't evaluate these rules again.

@@ -77,9 +77,9 @@ pub struct Stats {
     pub unknown_errors: u64,
     /// The newest failures of the current streak.
     pub failures: Vec<Evidence>,
-    /// Equal texts in a row. Steps without a text are skipped.
+    /// Equal texts in a row. Steps without text are skipped.
     pub text: Streak,
-    /// Equal tool calls without a text in a row. A text ends the row, and steps with neither are
+    /// Equal tool calls in a row, without text. A text ends the row, and steps with neither are
     /// skipped.
     #[serde(default, skip_serializing_if = "Streak::is_nothing")]
     pub calls: Streak,

@@ -14,7 +14,9 @@ A rule is written in its short form or as JSON. It is checked at one of the thre
 answer, the answer is judged first: rules of `after_decide` are then checked after the step.
 
 - N, USD, SECONDS, SCORE and STEPS are the numbers of the rule.
-- \"off\" is the value that disables the rule.
+- \"off\" is the value that disables the rule. \"–\" means that no value does.
+- The engine's budget (`Builder::max_steps`, `[budget]` in an agent file, the limits of a `Task`) isn't a rule. With a step or
+  token limit of 0 there, no step runs.
 - The outcome is board's, and the stop reason is QitOS's word for the end. QitOS has no word for a limit on cost, so `max_cost` has
   the stop reason of a token budget.
 
@@ -65,7 +67,7 @@ pub fn rules_table() -> String {
         let short = if is_group { row.name } else { row.example };
         let off = row
             .off
-            .map_or_else(|| "never".to_owned(), |off| format!("`{off}`"));
+            .map_or_else(|| "–".to_owned(), |off| format!("`{off}`"));
         let when = row.when;
         // Writing to a string can't fail.
         let _ = writeln!(

@@ -17,7 +17,7 @@ pub(super) struct BesideFile {
 }
 
 impl BesideFile {
-    /// Returns the stamp of the document at the last look.
+    /// Returns the stamp of the document at the last read.
     pub(super) fn seen(&self) -> Option<Stamp> {
         self.seen
     }

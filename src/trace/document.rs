@@ -26,10 +26,10 @@ use crate::model::{
     Delta, Fate, Index, Issue, IssueKind, MAX_LINE_BYTES, Names, Record, TraceFile,
 };
 
-/// Bytes per read.
+/// Bytes read from the file at a time.
 const PIECE_BYTES: usize = 64 << 10;
-/// A look ends after this long, even if its byte limit allows more: tiny records take long for
-/// their size, and other runs are waiting. The next look continues there. A look without a limit
+/// A read ends after this long, even if its byte limit allows more: tiny records take long for
+/// their size, and other runs are waiting. The next read continues there. A read without a limit
 /// reads everything.
 const TURN: Duration = Duration::from_millis(100);
 /// If a read takes longer than `LONG`, readers that don't wait start the next one after `REST`
@@ -254,9 +254,9 @@ impl Drop for Place {
 /// Follows one document.
 #[derive(Debug, Default)]
 pub(super) struct Document {
-    /// The stamp at the last look.
+    /// The stamp at the last read.
     seen: Option<Stamp>,
-    /// The stamp of the second document at the last look.
+    /// The stamp of the second document at the last read.
     seen_beside: Option<Stamp>,
     /// The hash of the published bytes, and whether they were a complete document.
     handed_out: Option<(u64, bool)>,
@@ -268,7 +268,7 @@ pub(super) struct Document {
     state: FileState,
     /// The unfinished pass.
     under_way: Option<Box<UnderWay>>,
-    /// When the next pass may start for readers that don't wait, and whether an earlier look would
+    /// When the next pass may start for readers that don't wait, and whether an earlier read would
     /// have started one.
     rests_until: Option<Instant>,
     owed: bool,
@@ -321,12 +321,12 @@ struct Pass {
 }
 
 impl Document {
-    /// Returns the stamp of the file at the last look.
+    /// Returns the stamp of the file at the last read.
     pub(super) fn seen(&self) -> Option<Stamp> {
         self.seen
     }
 
-    /// Returns the stamp of the second document at the last look.
+    /// Returns the stamp of the second document at the last read.
     pub(super) fn seen_beside(&self) -> Option<Stamp> {
         self.seen_beside
     }
@@ -336,7 +336,7 @@ impl Document {
         self.handed_out.is_some()
     }
 
-    /// Returns whether another look may find something although the file doesn't change, or whether
+    /// Returns whether another read may find something although the file doesn't change, or whether
     /// a new reader would report something else.
     pub(super) fn is_unsettled(&self) -> bool {
         (self.handed_out.is_some() && !self.settled)

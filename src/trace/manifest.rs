@@ -1,4 +1,4 @@
-//! Follows `manifest.json`. It's rewritten in place, so a look may find an empty or truncated file.
+//! Follows `manifest.json`. It's rewritten in place, so a read may find an empty or truncated file.
 //! The previous content then stays for a moment, but no longer, because a reader that starts now
 //! has never seen it.
 
@@ -31,14 +31,14 @@ pub(super) struct ManifestTail {
 }
 
 impl ManifestTail {
-    /// Looks at the file. Returns `Some` if its content changed.
+    /// Checks the file. Returns `Some` if its content changed.
     pub(super) fn look(&mut self, dir: &RunDir) -> Option<ManifestState> {
         let seen = match dir.stat(TraceFile::Manifest) {
             Ok(seen) => seen,
             Err(error) => return self.gone(&error),
         };
         // A file that was rewritten a moment ago is read once more even if its stamp is the same,
-        // because file system clocks are coarse. A faulty file is read at each look.
+        // because file system clocks are coarse. A faulty file is always read again.
         let due = self.fresh.is_some_and(|since| since.elapsed() >= TICK);
         if self.seen == Some(seen) && self.fault.is_none() && !due {
             return None;
@@ -128,7 +128,7 @@ impl ManifestTail {
         })
     }
 
-    /// Returns the stamp of the file at the last look, or `None` if it didn't exist.
+    /// Returns the stamp of the file at the last read, or `None` if it didn't exist.
     pub(super) fn seen(&self) -> Option<Stamp> {
         self.seen
     }
@@ -138,7 +138,7 @@ impl ManifestTail {
         self.fault.is_some()
     }
 
-    /// Returns whether another look is due although no file changed. A fault may be a rewrite in
+    /// Returns whether another read is due although no file changed. A fault may be a rewrite in
     /// progress, and is reported once it's older than `settle`.
     pub(super) fn wants_another_look(&self, settle: Duration) -> bool {
         let is_due = |(issue, since): &(Issue, Instant)| {

@@ -34,10 +34,10 @@ pub(super) struct Numbered {
     /// change shows in it.
     seen: Option<Stamp>,
     settled: bool,
-    /// When the next full check is due, and whether a look since then skipped it.
+    /// When the next full check is due, and whether a read since then skipped it.
     all_due: Option<Instant>,
     owed: bool,
-    /// The stamp of the directory alone at the last look.
+    /// The stamp of the directory alone at the last read.
     own: Option<Stamp>,
     beside: BesideFile,
     /// The number of records published, and the number that comes next.
@@ -69,7 +69,7 @@ impl Numbered {
         self.beside.seen()
     }
 
-    /// Returns whether another look may find something although nothing changes.
+    /// Returns whether another read may find something although nothing changes.
     pub(super) fn is_unsettled(&self) -> bool {
         let is_fresh = |(_, stamp): &(OsString, Stamp)| !stamp.is_settled();
         let waits = self.waits.as_ref().is_some_and(is_fresh) || self.beside.is_torn();

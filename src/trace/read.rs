@@ -1,4 +1,4 @@
-//! Reads new content of a run since the last look: bytes in, heads and issues out.
+//! Reads new content of a run since the last read: bytes in, heads and issues out.
 
 use std::io;
 use std::time::Duration;
@@ -37,11 +37,11 @@ pub struct RunReader {
     /// Whether a file was replaced, so that the next delta starts over.
     restarted: bool,
     unsettled: bool,
-    /// Whether a file couldn't be read at the last look.
+    /// Whether a file couldn't be read last time.
     failed: bool,
-    /// Whether a writer held a lease on a file at the last look.
+    /// Whether a writer held a lease on a file at the last read.
     busy: bool,
-    /// Whether a file was being decompressed, or a document waited for others, at the last look.
+    /// Whether a file was being decompressed, or a document waited for others, at the last read.
     waits: bool,
 }
 
@@ -56,7 +56,7 @@ impl RunReader {
         Self::settling(dir, SETTLE)
     }
 
-    /// Creates a reader that considers files quiet after `settle`. Use zero for a single look at
+    /// Creates a reader that considers files quiet after `settle`. Use zero for a single read of
     /// files that aren't being written.
     pub fn settling(dir: RunDir, settle: Duration) -> Self {
         let tool = dir.tool().map(ToolFile::new);
@@ -82,32 +82,32 @@ impl RunReader {
         &self.dir
     }
 
-    /// Returns whether another look may find something even if no file changes: an unfinished line
+    /// Returns whether another read may find something even if no file changes: an unfinished line
     /// may turn out to be complete, or bytes have to be compared once more.
     pub fn is_unsettled(&self) -> bool {
         self.unsettled
     }
 
-    /// Returns whether a writer held a lease on a file at the last look, so that not everything was
+    /// Returns whether a writer held a lease on a file at the last read, so that not everything was
     /// read.
     pub fn is_busy(&self) -> bool {
         self.busy
     }
 
-    /// Returns whether a file is being decompressed, or a document waits for others. A look after that
-    /// finds more.
+    /// Returns whether a file is being decompressed, or a document waits for others. A read after
+    /// that finds more.
     pub fn waits(&self) -> bool {
         self.waits
     }
 
-    /// Returns whether a document is being read again, so that another look immediately finds more.
+    /// Returns whether a document is being read again, so that another read immediately finds more.
     /// The version published before remains complete until then.
     pub fn is_under_way(&self) -> bool {
         self.tool.as_ref().is_some_and(ToolFile::is_under_way)
     }
 
-    /// Returns the stamps of the files at the last look. Returns `None` if there is more to read,
-    /// if another look may find something, or if a file changed so recently that its next change
+    /// Returns the stamps of the files at the last read. Returns `None` if there is more to read,
+    /// if another read may find something, or if a file changed so recently that its next change
     /// may not show.
     ///
     /// Also returns `None` if a new reader might report something else: after a file couldn't be
@@ -119,13 +119,13 @@ impl RunReader {
     }
 
     /// Returns the stamps like [`Self::stamps`], for files that are gone: they may have changed just
-    /// before the last look, but they can't grow any more.
+    /// before the last read, but they can't grow any more.
     pub(crate) fn last_stamps(&self) -> Option<Stamps> {
         let special = self.failed || self.busy || self.manifest.is_faulty();
         (!special).then(|| self.seen())
     }
 
-    /// Returns the stamps of the files at the last look.
+    /// Returns the stamps of the files at the last read.
     pub fn seen(&self) -> Stamps {
         if let Some(tool) = &self.tool {
             return Stamps([tool.seen_beside(), tool.seen(), tool.seen()]);
@@ -153,10 +153,10 @@ impl RunReader {
         }
     }
 
-    /// Looks at the three files, reads at most about `limit` bytes of each, and returns what is
+    /// Checks the three files, reads at most about `limit` bytes of each, and returns what is
     /// new.
     pub fn refresh(&mut self, limit: u64) -> Delta {
-        // A caller that reads in pieces has other work to do. A single look at files that aren't
+        // A caller that reads in pieces has other work to do. A single read of files that aren't
         // being written waits.
         let is_patient = limit == u64::MAX || self.settle.is_zero();
         self.refresh_with(
@@ -181,7 +181,7 @@ impl RunReader {
             return delta;
         }
         // A file was replaced, so read once more from the start. A second replacement is left to
-        // the next look.
+        // the next read.
         delta = Delta::default();
         self.read_into(&mut delta, (limit, patience));
         delta
@@ -326,7 +326,7 @@ impl RunReader {
     }
 }
 
-/// Reports the result of a look at a file. After a failed look, the content read before stays, if
+/// Reports the result of a read of a file. After a failed read, the content read before stays, if
 /// there is any, and the issue says that it's old.
 fn settle_look(file: TraceFile, look: io::Result<Look>, has_read: bool, delta: &mut Delta) -> Look {
     let mut tell = |kind, line, offset, reason| {

@@ -1,5 +1,4 @@
-//! Makes a run readable without its secrets, by copying it to a temporary directory in which they
-//! are blanked.
+//! Copies a run to a temporary directory with its secrets blanked.
 //!
 //! The copy is deleted with the value. The run directory itself is only read.
 
@@ -153,7 +152,7 @@ pub struct RedactionPreview {
     pub blanked: Blanked,
     /// A few of each kind.
     pub samples: Vec<Sample>,
-    /// Whether all of it was searched, but for [`Self::too_long`].
+    /// Whether all of it was searched, except for [`Self::too_long`].
     pub is_whole: bool,
     /// The number of documents that are longer than [`MAX_LINE_BYTES`]. Nothing of them is saved.
     pub too_long: usize,
@@ -163,7 +162,7 @@ pub struct RedactionPreview {
 
 impl RedactionPreview {
     /// Searches the run in `dir` and then others that may be saved with it, at most about `max`
-    /// bytes of them. Others that can't be read are left out. Copies nothing.
+    /// bytes of them. Others that can't be read are skipped. Copies nothing.
     ///
     /// # Errors
     /// Fails if the files of the first run can't be read.

@@ -34,7 +34,7 @@ use crate::model::{Span, TraceFile};
 
 /// How long to wait before a retry, if scanning the file failed for a reason that may be temporary.
 const TRY_AGAIN_AFTER: Duration = Duration::from_secs(2);
-/// Bytes per read.
+/// Bytes read from the file at a time.
 const PIECE_BYTES: usize = 256 << 10;
 /// Maximum number of runs listed per file, plus one for each `BYTES_A_RUN` bytes of the file. Each run takes
 /// about 1.7 KB of memory in board.

@@ -26,7 +26,7 @@ pub(super) struct Stamp {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stamps(pub(super) [Option<Stamp>; 3]);
 
-/// A hash of [`Stamps`], which takes a fraction of the memory. A board keeps one for each run.
+/// A hash of [`Stamps`], which takes a fraction of the memory. A server keeps one for each run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StampsHash {
     stamps: u64,

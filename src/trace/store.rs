@@ -180,7 +180,7 @@ fn beside(name: &OsStr, ending: &str) -> OsString {
 /// Returns the stamp of a database with its write-ahead log, which holds its newest rows.
 ///
 /// When root opens the log, SQLite sets its owner to what it is already. That changes nothing but the
-/// time of the last change, which therefore doesn't count: each look would cause another one.
+/// time of the last change, which therefore doesn't count: each read would cause another one.
 ///
 /// # Errors
 /// Fails if the database doesn't exist, or can't be examined.

@@ -1,4 +1,4 @@
-//! Reads the complete lines that were added to a file since the last look. Offsets in, lines out,
+//! Reads the complete lines that were added to a file since the last read. Offsets in, lines out,
 //! without knowing what a line means.
 //!
 //! Lines end at LF only, because Python writes U+2028 and similar characters raw inside strings.
@@ -20,20 +20,20 @@ use crate::model::{Fate, MAX_LINE_BYTES, Span, TraceFile};
 
 /// The bytes read at a time.
 const CHUNK_BYTES: usize = 1 << 20;
-/// The size that a shorter line counts as, if a look has a limit. Its head takes more than a short
+/// The size that a shorter line counts as, if a read has a limit. Its head takes more than a short
 /// line.
 const MIN_LINE_BYTES: u64 = 256;
 /// The bytes before the offset, and at the start of the file, that are compared to detect a
 /// rewritten file.
 const MARK_BYTES: u64 = 64;
-/// The number of old blocks compared at each look while the file is quiet.
+/// The number of old blocks compared at each read while the file is quiet.
 const QUIET_BLOCKS: usize = 16;
 
 /// A position in a growing file.
 #[derive(Debug)]
 pub(super) struct Tail {
     file: TraceFile,
-    /// The stamp at the last look.
+    /// The stamp at the last read.
     seen: Option<Stamp>,
     /// The end of the last line passed on.
     offset: u64,
@@ -62,7 +62,7 @@ pub(super) struct Tail {
     fault: Option<String>,
 }
 
-/// The difference between the file's current metadata and the last look's.
+/// The difference between the file's current metadata and the last read's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum News {
     Nothing,
@@ -74,7 +74,7 @@ enum News {
     Replaced,
 }
 
-/// The result of a look at a file, apart from its lines.
+/// The result of a read of a file, apart from its lines.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Look {
     /// Whether the file was replaced. Nothing was read, and the caller must start over.
@@ -85,9 +85,9 @@ pub(super) struct Look {
     pub(super) state: FileState,
     /// Whether there is more to read.
     pub(super) more: bool,
-    /// Whether a writer holds a lease on the file, so that another look is needed.
+    /// Whether a writer holds a lease on the file, so that another read is needed.
     pub(super) busy: bool,
-    /// Whether the file is being decompressed, so that another look is needed.
+    /// Whether the file is being decompressed, so that another read is needed.
     pub(super) waits: bool,
     /// The number of bytes after the last line terminator that weren't passed on.
     pub(super) rest: u64,
@@ -145,7 +145,7 @@ impl Tail {
         self.fault.as_deref()
     }
 
-    /// Returns the stamp of the file at the last look, or `None` if it didn't exist.
+    /// Returns the stamp of the file at the last read, or `None` if it didn't exist.
     pub(super) fn seen(&self) -> Option<Stamp> {
         self.seen
     }
@@ -155,13 +155,13 @@ impl Tail {
         self.lines > 0
     }
 
-    /// Forgets the last look because it failed, so that the next one tries again even if the file
+    /// Forgets the last read because it failed, so that the next one tries again even if the file
     /// doesn't change.
     pub(super) fn forget_look(&mut self) {
         self.seen = None;
     }
 
-    /// Returns whether another look may find something although the file doesn't change.
+    /// Returns whether another read may find something although the file doesn't change.
     pub(super) fn is_unsettled(&self, look: &Look) -> bool {
         self.more
             || look.busy

@@ -1,4 +1,4 @@
-//! Reads new content in the file of another tool's run since the last look: bytes in, results of
+//! Reads new content in the file of another tool's run since the last read: bytes in, results of
 //! its reader out.
 
 use std::io;
@@ -43,7 +43,7 @@ impl ToolFile {
         }
     }
 
-    /// Returns the stamp of the file at the last look.
+    /// Returns the stamp of the file at the last read.
     pub(super) fn seen(&self) -> Option<Stamp> {
         self.tail
             .seen()
@@ -56,7 +56,7 @@ impl ToolFile {
         self.tail.has_read() || self.document.has_read() || self.numbered.seen().is_some()
     }
 
-    /// Returns the stamp of the document next to the records at the last look.
+    /// Returns the stamp of the document next to the records at the last read.
     pub(super) fn seen_beside(&self) -> Option<Stamp> {
         self.document
             .seen_beside()
@@ -75,7 +75,7 @@ impl ToolFile {
         self.tail.fault()
     }
 
-    /// Returns whether another look may find something although the file doesn't change.
+    /// Returns whether another read may find something although the file doesn't change.
     pub(super) fn is_unsettled(&self, look: &io::Result<Look>) -> bool {
         let lines = look.as_ref().is_ok_and(|look| self.tail.is_unsettled(look));
         lines

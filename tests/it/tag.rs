@@ -297,7 +297,7 @@ fn a_file_that_cannot_be_used_is_kept_and_named() {
         ("{".to_owned(), "EOF while parsing"),
         (
             json!({"version": 3, "sets": {}}).to_string(),
-            "its version is 3, and this board knows versions 1 and 2",
+            "its version is 3, but board supports versions 1 and 2",
         ),
         (
             json!({"version": 1, "runs": {"/a": many}}).to_string(),

@@ -409,7 +409,7 @@ fn a_contradiction_is_counted_that_the_verdict_lists() {
     assert_eq!(survey(&[Arc::new(run)], &Query::default()).contradicted, 1);
 }
 
-/// Builds an index of two steps with events: the first reads a file and is criticised, the second
+/// Builds an index of two steps with events: the first reads a file and is criticized, the second
 /// fails.
 fn index() -> Index {
     let mut names = Names::default();

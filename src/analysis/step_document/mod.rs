@@ -71,7 +71,7 @@ pub(crate) struct StepSummary {
     pub line: u64,
     /// The offset of the line in the file, in bytes.
     pub offset: u64,
-    /// How many records the step's line omits, because the step has more than the board reads for
+    /// How many records the step's line omits, because the step has more than board reads for
     /// one step.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub records_left_out: Option<usize>,

@@ -49,7 +49,7 @@ pub(super) struct Args {
     /// Write the table to this directory, or update it there
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// The address of a board that serves the same directories, for links in source_uri
+    /// The address at which `board serve` shows the same directories, for links in source_uri
     #[arg(
         long,
         value_name = "URL",

@@ -1,4 +1,4 @@
-//! Assembles a decision from the parts of a text, or refuses it with what is missing or too much.
+//! Assembles a decision from the parts of a text, or refuses it and names what is missing or superfluous.
 //!
 //! Defines the words of a decision, independent of the grammars. All grammars fill the same draft.
 

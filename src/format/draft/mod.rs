@@ -116,7 +116,7 @@ pub struct Open {
     steps: BTreeMap<usize, Box<OpenStep>>,
     /// The approximate size of their parts in bytes.
     weight: usize,
-    /// Whether the file grows, so that a later look may continue a step.
+    /// Whether the file grows, so that a later read may continue a step.
     grows: bool,
     /// The number of a document's steps that are already in the index.
     flushed: usize,
@@ -194,19 +194,19 @@ struct OpenStep {
     tokens: Tokens,
 }
 
-/// Collects what a reader reports about the records of one look.
+/// Collects what a reader reports about the records of one read.
 #[derive(Debug)]
 pub struct Draft<'a> {
     open: &'a mut Open,
     names: &'a mut Names,
     delta: &'a mut Delta,
-    /// The number of steps in the index before this look.
+    /// The number of steps in the index before this read.
     known: usize,
     place: RecordPlace,
 }
 
 impl<'a> Draft<'a> {
-    /// Creates a draft for one look.
+    /// Creates a draft for one read.
     pub fn new(open: &'a mut Open, names: &'a mut Names, delta: &'a mut Delta) -> Self {
         let known = open.next_step;
         Self {
@@ -218,7 +218,7 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// Returns a draft for a document that is read in pieces. All looks since the last flush then
+    /// Returns a draft for a document that is read in pieces. All reads since the last flush then
     /// count as one.
     #[must_use]
     pub fn since_flush(self) -> Self {
@@ -334,7 +334,7 @@ impl<'a> Draft<'a> {
     /// Sets whether step `n` is on a branch that the run abandoned.
     pub fn leave(&mut self, n: usize, is_abandoned: bool) {
         let changed = self.open.left.set(n, is_abandoned);
-        // The head of a new step is built at the end of the look.
+        // The head of a new step is built at the end of the read.
         if changed && n < self.known {
             self.delta.abandoned.push((n, is_abandoned));
         }
@@ -947,7 +947,7 @@ impl<'a> Draft<'a> {
 
 impl OpenStep {
     /// Returns whether no part can follow. The result must not depend on how the records were
-    /// divided into looks.
+    /// divided into reads.
     fn is_over(&self) -> bool {
         self.closed && self.tasks == 0 && self.part.unanswered() == 0
     }

@@ -22,7 +22,7 @@ fn sections(tool: &Tool) -> Option<&'static Sections> {
     }
 }
 
-/// Returns the name of a file. Some files are recognised only by their exact name.
+/// Returns the name of a file. Some files are recognized only by their exact name.
 fn name_of(path: &Path) -> &str {
     path.file_name().unwrap().to_str().unwrap()
 }

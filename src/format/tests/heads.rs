@@ -1,4 +1,4 @@
-//! Recognises a session whose first prompt is longer than the beginning of a file that is examined.
+//! Recognizes a session whose first prompt is longer than the beginning of a file that is examined.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -34,7 +34,7 @@ codes! {
     Success, "success", "success", Completed;
     /// The agent itself asked to stop. Completed only if it also set an answer.
     AgentCondition, "agent_condition", "agent_condition", Completed;
-    /// The environment ended. Completed only if there is an answer.
+    /// The environment ended the episode. Completed only if there is an answer.
     EnvTerminal, "env_terminal", "env_terminal", Completed;
     /// A reply contains the keyword.
     Keyword, "keyword", "success", Completed;

@@ -19,7 +19,7 @@ const KEPT_VOID: usize = 16;
 /// The bytes that the heads of a file may take before its share is added. Unit tests use less,
 /// because they would otherwise need hundreds of thousands of records to reach it.
 const ROOM: u64 = if cfg!(test) { 8 << 20 } else { 40 << 20 };
-/// A run of less than 12 MB has only this instead, plus `SMALL_SHARE` bytes for each byte of it. A
+/// A run of less than 12 MiB has only this instead, plus `SMALL_SHARE` bytes for each byte of it. A
 /// file may hold many such runs, and several of them are in memory at a time.
 const SMALL_ROOM: u64 = if cfg!(test) { 6 << 20 } else { 16 << 20 };
 const SMALL_SHARE: u64 = 2;

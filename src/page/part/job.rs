@@ -20,7 +20,7 @@ pub(crate) enum State {
     Done,
     /// Somebody cancelled it. It covers some of the runs.
     Cancelled,
-    /// It failed because of a bug in the board.
+    /// It failed because of a bug in board.
     Failed,
 }
 

@@ -285,7 +285,7 @@ fn check(
         let detail = "The token is printed in the terminal that board runs in, or was chosen by whoever started board.";
         return Err(WebError::new(
             StatusCode::UNAUTHORIZED,
-            "This board requires a token",
+            "This server requires a token",
             detail,
         )
         .hint("Programs send it as a header: Authorization: Bearer TOKEN.")

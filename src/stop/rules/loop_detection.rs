@@ -2,9 +2,8 @@
 
 use super::*;
 
-/// Stops when the model repeats the same text, whatever it calls. Steps without a text are skipped.
-/// Also stops when it makes the same tool calls with the same arguments, without a text in
-/// between.
+/// Stops when the model repeats the same text, whatever it calls. Steps without text are skipped.
+/// Also stops when it makes the same tool calls with the same arguments, without text in between.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LoopDetection {

@@ -5,7 +5,7 @@ use super::*;
 /// Stops when the completed steps have cost this much. The result is unknown if a step's cost isn't
 /// recorded and the known costs are below the limit.
 ///
-/// The limit of an engine is [`Builder::max_cost`](crate::engine::Builder::max_cost).
+/// To limit an engine, use [`Builder::max_cost`](crate::engine::Builder::max_cost).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MaxCost {

@@ -4,7 +4,8 @@ use super::*;
 
 /// Stops after this many decisions. The actions of the last decision aren't executed.
 ///
-/// The limit of an engine is [`Builder::max_steps`](crate::engine::Builder::max_steps).
+/// To limit an engine, use [`Builder::max_steps`](crate::engine::Builder::max_steps). It executes the
+/// actions of the last decision.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MaxRounds {

@@ -4,7 +4,7 @@ use super::*;
 
 /// Stops if a step ends at this time or later.
 ///
-/// The limit of an engine is [`Builder::max_runtime`](crate::engine::Builder::max_runtime).
+/// To limit an engine, use [`Builder::max_runtime`](crate::engine::Builder::max_runtime).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MaxRuntime {

@@ -5,7 +5,7 @@ use super::*;
 /// Stops after this many completed steps. Also parsed under potato_agent's name,
 /// `max_iterations`.
 ///
-/// The limit of an engine is [`Builder::max_steps`](crate::engine::Builder::max_steps).
+/// To limit an engine, use [`Builder::max_steps`](crate::engine::Builder::max_steps).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MaxSteps {

@@ -2,9 +2,9 @@
 
 use super::*;
 
-/// Stops if a decision comes later than this.
+/// Stops if a decision is made after this time.
 ///
-/// The limit of an engine is [`Builder::max_runtime`](crate::engine::Builder::max_runtime).
+/// To limit an engine, use [`Builder::max_runtime`](crate::engine::Builder::max_runtime).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Timeout {

@@ -4,7 +4,7 @@ use super::*;
 
 /// Stops if more tokens than this were used.
 ///
-/// The limit of an engine is [`Builder::max_tokens`](crate::engine::Builder::max_tokens).
+/// To limit an engine, use [`Builder::max_tokens`](crate::engine::Builder::max_tokens).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TokenBudget {

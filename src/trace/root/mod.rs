@@ -277,7 +277,7 @@ impl Candidate {
         };
     }
 
-    /// Keeps the runs that are known from the last look, if the file is still of the same tool.
+    /// Keeps the runs that are known from the last read, if the file is still of the same tool.
     fn keep_holder(&mut self, known: &Self) {
         let is_same = |(known, now): (&Tool, &Tool)| std::ptr::eq(known, now);
         if known.tool().zip(self.tool()).is_some_and(is_same) {
