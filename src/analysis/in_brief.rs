@@ -226,15 +226,9 @@ mod tests {
         .into();
         (run.last_score, run.errors) = (Some(1.0), 1);
         run.verdict.notes = [Note::new(NoteKind::Reward, "reward 1")].into();
-        assert_eq!(
-            run.end_in_brief(),
-            "Succeeded: reward 1, 1 step with failures"
-        );
+        assert_eq!(run.end_in_brief(), "Succeeded: reward 1, 1 failed step");
         run.last_score = Some(2.0 / 3.0);
-        assert!(
-            run.end_in_brief()
-                .ends_with("reward 0.67, 1 step with failures")
-        );
+        assert!(run.end_in_brief().ends_with("reward 0.67, 1 failed step"));
         run.partial = true;
         assert_eq!(run.end_in_brief(), "Indexing, 6 steps so far");
     }

@@ -420,7 +420,7 @@ fn a_question_that_cannot_be_asked_says_what_a_right_one_is() {
             "",
             vec!["max_step=3"],
             "max_step=3",
-            &*format!("unknown rule \"max_step\"; use one of {names}"),
+            &*format!("unknown rule `max_step`; use one of {names}"),
             Some("max_steps=8"),
         ),
         (

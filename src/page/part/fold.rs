@@ -89,6 +89,8 @@ pub(crate) struct Fold {
     /// Links to the text that isn't shown.
     pub links: ValueLinks,
     left: usize,
+    /// How many more elements its trees may have.
+    pub tree_elements: usize,
     /// How many more pictures it may show.
     pictures: usize,
     /// Whether each value is kept short, because the page has many.
@@ -108,6 +110,7 @@ impl Fold {
         Self {
             links,
             left: PAGE,
+            tree_elements: usize::MAX,
             pictures: PICTURES,
             is_brief: false,
             project: String::new(),

@@ -108,11 +108,15 @@ impl Fold {
         pointer: &str,
         elements: usize,
     ) -> JsonView {
+        // Each tree leaves half of the room to those after it.
+        let most = elements.min(self.tree_elements.div_ceil(2));
         let mut grower = Grower {
             fold: self,
-            elements,
+            elements: most,
         };
         let view = grower.grow(value, pointer, 0);
+        let taken = most - grower.elements;
+        self.tree_elements = self.tree_elements.saturating_sub(taken);
         JsonView {
             at: self.links.value(pointer).unwrap_or_default(),
             ..view

@@ -43,6 +43,9 @@ pub(crate) enum StepPlace {
     Alone,
 }
 
+/// Elements of all values of a step next to the list of steps. The page has 1,200 elements.
+const MAX_TREES_IN_LIST: usize = 400;
+
 pub(crate) fn step_view(view: &RunView<'_>, n: usize, place: StepPlace) -> Option<StepView> {
     let (mut step_view, bytes, mut fold) = read_step(view, n, place)?;
     if let Some(group) = view.index.round_of(n) {
@@ -194,6 +197,9 @@ fn read_step(
     place: StepPlace,
 ) -> Option<(StepView, Option<Vec<u8>>, Fold)> {
     let mut fold = Fold::new(ValueLinks::below(&href::step(view.key(), n)));
+    if place == StepPlace::List {
+        fold.tree_elements = MAX_TREES_IN_LIST;
+    }
     let (step_view, bytes) = read_with(view, n, place, &mut fold)?;
     Some((step_view, bytes, fold))
 }
