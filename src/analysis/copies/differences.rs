@@ -161,6 +161,12 @@ impl CopyDifferences {
         self.differs.push(words);
     }
 
+    /// Returns whether the copy records the end of the run, and the run itself neither records nor
+    /// suggests one.
+    pub(super) fn is_end(&self, run: &Summary) -> bool {
+        self.records_end(run) && is_known(self.outcome) && !is_known(run.verdict.outcome)
+    }
+
     /// Returns whether the copy records an end that the run itself doesn't record.
     pub fn records_end(&self, run: &Summary) -> bool {
         let is_recorded =
