@@ -47,8 +47,11 @@ impl CopyDifferences {
                 .differs
                 .push(format!("{} (here: {})", word(others), word(own)));
         }
+        // An end inferred from a file that lacks records contradicts nothing.
+        let is_suggested = !copy.is_session && copy.verdict.certainty != Certainty::Recorded;
         if differences.is_other_end
             && is_whole
+            && !is_suggested
             && is_known(copy.verdict.outcome)
             && is_known(run.verdict.outcome)
         {
