@@ -239,7 +239,7 @@ fn a_document_next_to_a_sub_agent_names_the_one_that_started_it() {
 }
 
 /// Returns a line of a session.
-fn line(n: usize, more: serde_json::Value) -> String {
+fn line(n: usize, more: &serde_json::Value) -> String {
     let mut line = serde_json::json!({"uuid": format!("u{n}"), "parentUuid": n.checked_sub(1).map(|n| format!("u{n}")), "sessionId": "5f0c7a52-6d0e-4a53-9b0c-0f6f2b3f1a09", "timestamp": format!("2026-05-04T09:00:0{n}Z"), "isSidechain": false});
     for (key, value) in more.as_object().expect("an object") {
         line[key] = value.clone();
@@ -260,11 +260,11 @@ fn the_end_of_a_command_in_the_background_belongs_to_its_call() {
     let begun = |n: usize, id: &str, task: serde_json::Value| {
         let reply = json!({"type": "assistant", "message": {"id": id, "role": "assistant", "model": "claude", "content": call(id), "stop_reason": "tool_use"}});
         let given = json!({"type": "user", "message": {"role": "user", "content": result(id)}, "toolUseResult": {"backgroundTaskId": task}});
-        line(n, reply) + &line(n + 1, given)
+        line(n, &reply) + &line(n + 1, &given)
     };
     let head = line(
         0,
-        json!({"type": "user", "message": {"role": "user", "content": "Go."}}),
+        &json!({"type": "user", "message": {"role": "user", "content": "Go."}}),
     ) + &begun(1, "a", json!("t"))
         + &begun(3, "b", serde_json::Value::Null);
     let temp = tempfile::tempdir().expect("a directory");
@@ -280,7 +280,7 @@ fn the_end_of_a_command_in_the_background_belongs_to_its_call() {
     let queued = json!({"type": "queue-operation", "operation": "enqueue", "timestamp": "2026-05-04T09:00:05Z", "sessionId": "5f0c7a52-6d0e-4a53-9b0c-0f6f2b3f1a09", "content": failed});
     let attached = json!({"type": "attachment", "attachment": {"type": "queued_command", "prompt": failed, "commandMode": "task-notification"}});
     let spoken = json!({"type": "user", "message": {"role": "user", "content": failed}});
-    let lines = [format!("{queued}\n"), line(5, attached), line(5, spoken)];
+    let lines = [format!("{queued}\n"), line(5, &attached), line(5, &spoken)];
     for end in [&*lines[0], &lines[1], &lines[2], &lines.concat()] {
         let run = read_with(end);
         let first = &run.step(0)["action_results"][0];
@@ -296,7 +296,7 @@ fn the_end_of_a_command_in_the_background_belongs_to_its_call() {
     }
     let status = |status: &str| {
         let end = json!({"type": "user", "message": {"role": "user", "content": notice(status, "It ended")}});
-        let run = read_with(&line(5, end));
+        let run = read_with(&line(5, &end));
         (
             run.step(0)["action_results"][0]["status"].clone(),
             run.row.tool_errors,
@@ -314,19 +314,19 @@ fn an_answer_as_json_ends_the_session() {
     let lines = [
         line(
             0,
-            serde_json::json!({"type": "user", "message": {"role": "user", "content": "Count."}}),
+            &serde_json::json!({"type": "user", "message": {"role": "user", "content": "Count."}}),
         ),
         line(
             1,
-            serde_json::json!({"type": "assistant", "message": {"id": "m", "role": "assistant", "model": "claude", "content": call, "stop_reason": "tool_use"}}),
+            &serde_json::json!({"type": "assistant", "message": {"id": "m", "role": "assistant", "model": "claude", "content": call, "stop_reason": "tool_use"}}),
         ),
         line(
             2,
-            serde_json::json!({"type": "attachment", "attachment": {"type": "structured_output", "data": {"n": 3}, "toolUseID": "a"}}),
+            &serde_json::json!({"type": "attachment", "attachment": {"type": "structured_output", "data": {"n": 3}, "toolUseID": "a"}}),
         ),
         line(
             3,
-            serde_json::json!({"type": "user", "message": {"role": "user", "content": result}, "toolEndsTurn": true}),
+            &serde_json::json!({"type": "user", "message": {"role": "user", "content": result}, "toolEndsTurn": true}),
         ),
     ];
     let temp = tempfile::tempdir().expect("a directory");

@@ -223,13 +223,17 @@ fn call(id: &str, name: &str, arguments: &str) -> (&'static str, serde_json::Val
     ("response_item", call)
 }
 
-fn output(id: &str, output: serde_json::Value) -> (&'static str, serde_json::Value) {
+fn output(id: &str, output: impl Into<serde_json::Value>) -> (&'static str, serde_json::Value) {
+    let output: serde_json::Value = output.into();
     let given = json!({"type": "function_call_output", "call_id": id, "output": output});
     ("response_item", given)
 }
 
-fn done(item: serde_json::Value) -> (&'static str, serde_json::Value) {
-    ("event_msg", json!({"type": "item_completed", "item": item}))
+fn done(item: impl Into<serde_json::Value>) -> (&'static str, serde_json::Value) {
+    (
+        "event_msg",
+        json!({"type": "item_completed", "item": item.into()}),
+    )
 }
 
 #[test]
