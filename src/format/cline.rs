@@ -70,6 +70,9 @@ const EXIT: &str = "Command exited with code ";
 /// The tool that starts a sub-agent.
 const SPAWN: &str = "spawn_agent";
 
+/// How the names of the tools begin that direct a team of agents.
+const TEAM: &str = "team_";
+
 fields! {
     struct Message { id, role, content, ts, model = "modelInfo", metrics, metadata }
     struct Block { kind = "type", text, thinking, id, name, input, call = "tool_use_id", content }
@@ -77,7 +80,7 @@ fields! {
         input = "inputTokens", output = "outputTokens", cached = "cacheReadTokens",
         written = "cacheWriteTokens", cost,
     }
-    struct Item { result, error, success, finish = "finishReason", text }
+    struct Item { result, error, success, finish = "finishReason", text, status, dispatched }
     struct Origin { parent = "parentThreadId", agent = "subagent" }
     struct Manifest { status, started = "started_at", ended = "ended_at", model, cwd, metadata }
 }
@@ -355,8 +358,15 @@ fn answer_of(result: &Block<'_>) -> (Answer, String) {
     };
     let errors: Vec<String> = items.iter().filter_map(|item| filled(item.error)).collect();
     let is_bad = |item: &Item<'_>| item.success == Some("false") || filled(item.error).is_some();
+    // The tools of a team say what became of a teammate or its task.
+    let is_of_team = text(result.name).is_some_and(|name| name.starts_with(TEAM));
+    let is_begun = |item: &Item<'_>| {
+        is_true(item.dispatched) || text(item.status).as_deref() == Some("spawned")
+    };
     let is_good = |item: &Item<'_>| {
-        is_true(item.success) || text(item.finish).as_deref() == Some("completed")
+        is_true(item.success)
+            || text(item.finish).as_deref() == Some("completed")
+            || is_of_team && is_begun(item)
     };
     let said: Vec<String> = items
         .iter()

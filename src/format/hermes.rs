@@ -210,6 +210,8 @@ const MAX_MODELS: usize = 64;
 
 /// How the messages begin that the program writes as the user.
 const SYSTEM: &str = "[System: ";
+/// How the message begins that the program writes as the model if it's interrupted.
+const INTERRUPTED: &str = "Operation interrupted";
 const AT_LIMIT: &str = "You've reached the maximum number of";
 
 /// What the result of a call begins with, and what follows the name, if there is no such tool.
@@ -399,6 +401,19 @@ impl Session {
         draft: &mut Draft<'_>,
     ) {
         let part = part_in(record);
+        let is_own = part.finish.is_none() && part.calls.is_empty() && part.thought.is_empty();
+        if is_own && part.text.iter().all(|words| words.starts_with(INTERRUPTED)) && part.has_text()
+        {
+            let at = draft.event(mark.stage("interrupted"));
+            let end = Ended::new(
+                INTERRUPTED,
+                "Interrupted",
+                Outcome::Cancelled,
+                Certainty::Recorded,
+            );
+            self.end = Some(end.at_event(at));
+            return;
+        }
         let finish = part.finish.clone().unwrap_or_default();
         let has_calls = !part.calls.is_empty();
         let has_text = part.has_text();

@@ -355,9 +355,13 @@ impl Reader for Session {
 
     fn look(&mut self, draft: &mut Draft<'_>) {
         let (ended, answer) = self.settled(draft);
+        // A segment without a prompt begins when the program closes the session.
+        let has_begun = self.conversation.turns() > 0 || self.conversation.last().is_some();
         let latest = draft.latest();
         let at = latest.filter(|_| ended.is_some());
         let about = &self.about;
+        // The first prompt is in a segment that the program has deleted.
+        let is_later = self.begins_at.is_some_and(|first| first > 1);
         let run = draft.run();
         run.tool = Some("Mistral Vibe".into());
         run.run_id = run.run_id.take().or_else(|| about.id.clone());
@@ -367,6 +371,7 @@ impl Reader for Session {
             .title
             .clone()
             .or(self.title.clone())
+            .or(self.preview.clone().filter(|_| is_later))
             .into_iter()
             .collect();
         run.awaits_user = run.parent.is_none() && ended.is_some();
@@ -388,8 +393,13 @@ impl Reader for Session {
             Some(_) => "The replies and calls in them are counted, but aren't steps.",
             None => "The number of replies and calls in them is unknown.",
         };
+        let resumed = if has_begun {
+            "The session was resumed. "
+        } else {
+            ""
+        };
         let words = format!(
-            "The session was resumed. Vibe keeps no journal of what came before: {} records. {counted}",
+            "{resumed}Vibe keeps no journal of what came before: {} records. {counted}",
             first - 1
         );
         run.notes = vec![words.into()];

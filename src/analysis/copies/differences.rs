@@ -47,8 +47,11 @@ impl CopyDifferences {
                 .differs
                 .push(format!("{} (here: {})", word(others), word(own)));
         }
+        // An end inferred from a file that lacks records contradicts nothing.
+        let is_suggested = !copy.is_session && copy.verdict.certainty != Certainty::Recorded;
         if differences.is_other_end
             && is_whole
+            && !is_suggested
             && is_known(copy.verdict.outcome)
             && is_known(run.verdict.outcome)
         {
@@ -159,6 +162,12 @@ impl CopyDifferences {
         self.contradictions
             .push(format!("{} records: {words}", self.key));
         self.differs.push(words);
+    }
+
+    /// Returns whether the copy records the end of the run, and the run itself neither records nor
+    /// suggests one.
+    pub(super) fn is_end(&self, run: &Summary) -> bool {
+        self.records_end(run) && is_known(self.outcome) && !is_known(run.verdict.outcome)
     }
 
     /// Returns whether the copy records an end that the run itself doesn't record.

@@ -11,7 +11,7 @@ mod family;
 mod relation;
 
 use std::cmp::Ordering;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 pub use relation::{
@@ -22,7 +22,7 @@ use super::related::nearest;
 use super::summary::{Cost, Summary};
 use crate::model::Index;
 use family::Families;
-use relation::hash;
+use relation::{CapturedEnd, hash};
 
 /// The maximum number of conflicting statements of copies that are kept.
 const MAX_KEPT: usize = 100;
@@ -168,6 +168,7 @@ pub fn relate(runs: &[Arc<Summary>], marks: &mut dyn FnMut(usize) -> Arc<[Mark]>
         }
     }
     let mut below: HashMap<usize, Option<u64>> = HashMap::new();
+    let mut ends: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
     for at in 0..runs.len() {
         let counted = group.counted(at);
         if counted != at {
@@ -183,15 +184,27 @@ pub fn relate(runs: &[Arc<Summary>], marks: &mut dyn FnMut(usize) -> Arc<[Mark]>
                 let children = *below
                     .entry(counted)
                     .or_insert_with(|| families.tokens_below(runs, counted));
-                relation
-                    .differences
-                    .extend(CopyDifferences::of(copy, run, children));
+                let differences = CopyDifferences::of(copy, run, children);
+                let is_end = group.is_stream(at)
+                    && differences.as_ref().is_some_and(|copy| copy.is_end(run));
+                if is_end {
+                    ends.entry(counted).or_default().push(at);
+                }
+                relation.differences.extend(differences);
                 relation.also_at.push(key);
                 if relation.also_at.len() > 2 * MAX_NAMED {
                     relation.keep_first();
                 }
             }
         }
+    }
+    for (at, outputs) in ends {
+        let outputs = outputs.iter().filter_map(|output| runs.get(*output));
+        let (Some(relation), Some(run)) = (relations.get_mut(at), runs.get(at)) else {
+            continue;
+        };
+        relation.end =
+            only_end(outputs.map(|run| &**run)).map(|output| Box::new(captured_end(output, run)));
     }
     for (at, from, steps) in copied {
         if let Some(relation) = relations.get_mut(at) {
@@ -212,6 +225,30 @@ pub fn relate(runs: &[Arc<Summary>], marks: &mut dyn FnMut(usize) -> Arc<[Mark]>
         relation.cost_usd = group.cost_of_output(at);
     }
     relations
+}
+
+/// Returns the end of a run that its output records.
+fn captured_end(output: &Summary, run: &Summary) -> CapturedEnd {
+    let mut verdict = output.verdict.clone().recorded_in(output.key.as_str());
+    // With another number of steps, the steps have other ordinals.
+    verdict.step = verdict.step.filter(|_| output.steps == run.steps);
+    CapturedEnd {
+        verdict,
+        life: output.life.clone(),
+        answer: output.answer.clone(),
+    }
+}
+
+/// Returns the first output if all outputs record the same end.
+fn only_end<'a>(outputs: impl Iterator<Item = &'a Summary>) -> Option<&'a Summary> {
+    let mut outputs: Vec<_> = outputs.collect();
+    outputs.sort_by_key(|run| run.key.as_str());
+    let first = *outputs.first()?;
+    let is_same = |run: &&Summary| {
+        let (own, others) = (&first.verdict, &run.verdict);
+        own.outcome == others.outcome && own.stop_reason == others.stop_reason
+    };
+    outputs.iter().all(is_same).then_some(first)
 }
 
 /// Returns the ids by which files with records of the run's session find each other.

@@ -9,7 +9,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::analysis::format::counted;
+use crate::analysis::life::Life;
 use crate::analysis::newest::newest_run;
+use crate::analysis::verdict::Verdict;
 use crate::model::step::Usage;
 use crate::model::{Certainty, Index, Outcome, RunKey};
 
@@ -97,6 +99,8 @@ pub struct Relation {
     pub differences: Vec<CopyDifferences>,
     /// The same statements as sentences without a full stop; only the first ones.
     pub copies_say: Vec<String>,
+    /// The end, if only the captured output of the program records it.
+    pub end: Option<Box<CapturedEnd>>,
     /// The cost in US dollars, if only the captured output of the program records it.
     pub cost_usd: Option<f64>,
     /// The number of child runs by this run's and the children's records, if it differs from the
@@ -119,6 +123,7 @@ static ALONE: Relation = Relation {
     copies: 0,
     differences: Vec::new(),
     copies_say: Vec::new(),
+    end: None,
     cost_usd: None,
     children: None,
     parent: None,
@@ -213,6 +218,17 @@ impl Relation {
             .flatten()
             .chain(differences.collect::<Vec<_>>())
     }
+}
+
+/// The end of a run as its captured output records it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CapturedEnd {
+    /// The verdict, which names the output.
+    pub verdict: Verdict,
+    /// The liveness.
+    pub life: Life,
+    /// The answer.
+    pub answer: Option<Box<str>>,
 }
 
 /// The part of a run that its copied first steps account for. It counts in the run that they were

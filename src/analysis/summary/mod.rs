@@ -720,6 +720,14 @@ impl Summary {
         if (run.cost_usd, run.children) != (cost_usd, children) || run.parent != parent {
             (run.cost_usd, run.children, run.parent) = (cost_usd, children, parent);
         }
+        // The run may have ended since.
+        let is_open = matches!(run.verdict.outcome, Outcome::Unknown | Outcome::Running);
+        if let Some(end) = relation.end.as_ref().filter(|_| is_open) {
+            let own = std::mem::replace(&mut run.verdict, end.verdict.clone());
+            (run.verdict.second, run.verdict.contradictions) = (own.second, own.contradictions);
+            run.life = end.life.clone();
+            run.answer = run.answer.take().or_else(|| end.answer.clone());
+        }
         for contradiction in relation
             .differences
             .iter()

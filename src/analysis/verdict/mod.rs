@@ -41,7 +41,7 @@ pub(crate) use wording::{Note, NoteKind};
 
 use facts::{Facts, steps};
 use stop_word::classify;
-use wording::Wording;
+use wording::{NEXT, Wording};
 
 /// The reason why a run stopped.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -82,6 +82,21 @@ impl Verdict {
             &self.sentence
         } else {
             &self.head
+        }
+    }
+
+    /// Returns the verdict with a note that names the file which records it, and without what is only
+    /// known of that file.
+    #[must_use]
+    pub(crate) fn recorded_in(mut self, key: &str) -> Self {
+        let note = Note::new(NoteKind::Other, format!("recorded in {key}"));
+        self.head = self.head().into();
+        self.sentence = format!("{}{NEXT}{}", self.sentence, note.words).into();
+        self.notes.push(note);
+        Self {
+            second: Shared::default(),
+            contradictions: ThinVec::new(),
+            ..self
         }
     }
 

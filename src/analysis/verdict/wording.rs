@@ -7,7 +7,7 @@ use crate::analysis::stated::used_of;
 use crate::model::limit_of;
 
 /// Separates the notes in a sentence.
-const NEXT: &str = " · ";
+pub(super) const NEXT: &str = " · ";
 
 /// A further fact about an end, after its sentence: "1 critic retry", "an answer was ready".
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

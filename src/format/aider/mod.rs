@@ -114,6 +114,11 @@ struct Session {
     is_answered: bool,
     /// A hash of the words after a command that asks the model. The program repeats them as a prompt.
     asked: Option<u64>,
+    /// A hash of the last reply. In the mode `architect`, the program gives it to the editor's model as a
+    /// prompt.
+    replied: Option<u64>,
+    /// The first command. It's the title of a session without a prompt.
+    command: Option<Box<str>>,
     /// The cost so far in US dollars, and the numbers of requests with tokens and with a cost.
     cost: f64,
     counted: u64,
@@ -137,6 +142,7 @@ impl Reader for Session {
             }
             "user" => self.user(&words, &mark, draft),
             "assistant" => {
+                self.replied = Some(print(&words));
                 let part = reply_of(&words);
                 self.conversation.reply(None, None, mark, part, draft);
                 // The text so far of an interrupted reply follows the interruption.
@@ -156,13 +162,16 @@ impl Reader for Session {
     fn look(&mut self, draft: &mut Draft<'_>) {
         let (ended, answer) = self.settled(draft);
         let model = self.model.clone();
+        let turns = self.conversation.turns();
         let run = draft.run();
         run.tool = Some("Aider".into());
+        let command = self.command.clone();
+        run.titles = command.filter(|_| turns == 0).into_iter().collect();
         run.model = model;
         run.awaits_user = ended.is_some();
         run.ended = ended.map(Box::new);
         run.final_result = answer;
-        run.turns = Some(self.conversation.turns());
+        run.turns = Some(turns);
         // By the program's own list of prices.
         run.cost_usd = Some(self.cost).filter(|cost| *cost > 0.0 && self.priced >= self.counted);
         run.cost_estimated = run.cost_usd.is_some();
@@ -175,13 +184,16 @@ impl Session {
         const ASKS: [&str; 4] = ["/ask ", "/code ", "/architect ", "/context "];
         let asked = ASKS.iter().find_map(|ask| words.strip_prefix(ask));
         let is_command = words.starts_with(['/', '!']) && asked.is_none();
-        let hash = |words: &str| StepHead::print_of(words.trim().as_bytes());
-        let is_again = self.asked.take() == Some(hash(words));
+        let said = Some(print(words));
+        let is_again = self.asked.take() == said || self.replied.take() == said;
+        if is_command {
+            self.command.get_or_insert_with(|| cut(words.trim()));
+        }
         if is_command || is_again {
             draft.event(EventDraft::new("user", None).stage("command"));
             return;
         }
-        self.asked = asked.map(hash);
+        self.asked = asked.map(print);
         let (end, answer) = self.settled(draft);
         self.ends
             .begin(self.conversation.steps(), end, answer, None);
@@ -264,6 +276,12 @@ impl Session {
     }
 }
 
+/// Returns a hash of the words in a text.
+fn print(words: &str) -> u64 {
+    let words: Vec<&str> = words.split_whitespace().collect();
+    StepHead::print_of(words.join(" ").as_bytes())
+}
+
 /// Returns the line of step `n`.
 fn assembled(n: usize, records: &[String]) -> String {
     part::line_of(n, records, |record, step| part_of(record, Some(step)))
@@ -299,9 +317,21 @@ fn told(words: &str, step: &Part) -> Part {
     let changed = |path: &str| (format!("files.{path}"), None, None);
     let applied = first.strip_prefix(APPLIED);
     if let Some(path) = applied.filter(|path| path.len() <= MAX_PATH_BYTES) {
-        let calls = step.calls.iter().filter(|call| of(call, "path") == path);
-        let calls = calls.filter(|call| is_open(call));
-        part.answers.extend(calls.map(|call| answer(call, None)));
+        let open = || step.calls.iter().filter(|call| is_open(call));
+        let named: Vec<&CallDraft> = open().filter(|call| of(call, "path") == path).collect();
+        // A line of several words above a block may be a path, or words with a path at the end.
+        let is_path = |call: &&CallDraft| of(call, "path").ends_with(&format!(" {path}"));
+        if named.is_empty()
+            && let Some(call) = open().find(is_path)
+        {
+            part.calls.push(CallDraft {
+                args: edit_of(path, &of(call, "patch")),
+                ..call.clone()
+            });
+            part.answers.push(answer(call, None));
+        }
+        part.answers
+            .extend(named.into_iter().map(|call| answer(call, None)));
         if part.answers.is_empty() && has_edits_in_text(step, &mut part) {
             add(&mut part, step, path, &searched(step), None);
         } else {
@@ -437,17 +467,17 @@ fn reply_of(words: &str) -> Part {
         let [first, second] = block.above;
         let is_fenced = second.1.starts_with(FENCE);
         let (line, above) = if is_fenced { first } else { second };
-        let named = named(above);
+        let named = named(above).or_else(|| named_in_words(above).filter(|_| is_fenced));
         path = named.unwrap_or(path);
         if part.calls.len() >= MAX_EDITS {
             part.beyond += 1;
             continue;
         }
-        let (text, end) = (quoted(block.text), block.end);
+        let end = block.end;
         part.calls.push(CallDraft {
             id: format!("{EDIT} {}", part.calls.len() + 1),
             name: EDIT.to_owned(),
-            args: format!("{{\"path\":{},\"patch\":{text}}}", quoted(path)),
+            args: edit_of(path, block.text),
         });
         let start = match named {
             Some(_) => line,
@@ -505,6 +535,23 @@ fn named(line: &str) -> Option<&str> {
     let word = line.trim().trim_matches(['`', '*', '#', ':', ' ']);
     let is_path = !word.is_empty() && word.len() <= MAX_PATH_BYTES;
     (is_path && !word.contains(char::is_whitespace)).then_some(word)
+}
+
+/// Returns the path of several words in the line above the fence of a block. The last word has the
+/// extension of the file.
+fn named_in_words(line: &str) -> Option<&str> {
+    const MAX_WORDS: usize = 4;
+    let words = line.trim().trim_matches(['`', '*', '#', ' ']);
+    let (name, extension) = words.rsplit_once('.')?;
+    let is_extension =
+        !extension.is_empty() && extension.bytes().all(|b| b.is_ascii_alphanumeric());
+    let is_path = is_extension && words.len() <= MAX_PATH_BYTES && !name.ends_with([' ', '.']);
+    (is_path && words.split_whitespace().count() <= MAX_WORDS).then_some(words)
+}
+
+/// Returns the arguments of an edit.
+fn edit_of(path: &str, patch: &str) -> String {
+    format!("{{\"path\":{},\"patch\":{}}}", quoted(path), quoted(patch))
 }
 
 /// Reads the tokens of a request: `2.5k sent, 1k cache hit, 43 received.` Those sent include the cache.

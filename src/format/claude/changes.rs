@@ -9,7 +9,7 @@ fields! {
     pub(super) struct Result {
         file = "filePath", old = "oldString", new = "newString", original = "originalFile", all = "replaceAll", content,
         old_todos = "oldTodos", new_todos = "newTodos", interrupted, agent = "agentId", task, task_id = "taskId",
-        change = "statusChange", contents = "originalFileContents", edits, kind = "type",
+        change = "statusChange", background = "backgroundTaskId", contents = "originalFileContents", edits, kind = "type",
     }
     struct Replaced { old = "old_string", new = "new_string", all = "replace_all" }
 }

@@ -19,7 +19,7 @@ fields! {
         interrupted = "interruptedMessageId", result = "toolUseResult", attachment, total_cost = "totalCostUSD",
         leaf = "leafUuid", compacted = "compactMetadata", models = "modelUsage", operation, parent = "parentUuid", logical = "logicalParentUuid", forked = "forkedFrom",
         ai_title = "aiTitle", custom_title = "customTitle", told_summary = "summary",
-        sidechain = "isSidechain", entrypoint, ends_turn = "toolEndsTurn", session_of_stream = "session_id",
+        sidechain = "isSidechain", entrypoint, content, ends_turn = "toolEndsTurn", session_of_stream = "session_id",
     }
 }
 

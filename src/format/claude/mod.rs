@@ -123,7 +123,7 @@ fields! {
     struct Iteration { kind = "type", model }
     struct Details { thinking_tokens }
     struct Created { hour = "ephemeral_1h_input_tokens" }
-    struct Attachment { kind = "type", max = "maxTurns", total, mode = "commandMode", data }
+    struct Attachment { kind = "type", max = "maxTurns", total, mode = "commandMode", data, prompt }
     struct Compacted { trigger, tokens = "preTokens", after = "postTokens" }
     struct Counted { input = "inputTokens", created = "cacheCreationInputTokens", read = "cacheReadInputTokens", output = "outputTokens" }
 }
@@ -183,6 +183,8 @@ struct Session {
     lines: Lines,
     by_message: Recent<Box<str>, usize>,
     by_call: Recent<Box<str>, usize>,
+    /// The steps with calls whose commands run in the background, by call.
+    tasks: Recent<Box<str>, usize>,
     children: RecentSet<Box<str>>,
     /// The number of sub-agents whose lines are in this file without naming the agent, as in old
     /// versions.
@@ -283,6 +285,7 @@ impl Reader for Session {
                 }
             }
         }
+        self.task_ended(&line, &message, draft);
         self.branch(&line, step, draft);
         if is_misplaced {
             draft.issue(
@@ -518,6 +521,13 @@ impl Session {
                 ..mark
             });
             odd_results(message, draft);
+            if let Some(result) = line.result.filter(|result| result.starts_with('{'))
+                && is_text(Result::of(result).background)
+                && let ([n], [answer]) = (&*steps, &*part.answers)
+            {
+                draft.begin_task(*n);
+                self.tasks.insert((*answer.call).into(), *n);
+            }
             // A run is never its own child.
             let child = line
                 .result
@@ -645,6 +655,28 @@ impl Session {
         }
     }
 
+    /// Adds the end of a command in the background to the call that started it, if the line is the first
+    /// one that reports it.
+    fn task_ended(&mut self, line: &Line<'_>, message: &Message<'_>, draft: &mut Draft<'_>) {
+        if self.tasks.is_empty() {
+            return;
+        }
+        let Some(end) = task_in(line, message) else {
+            return;
+        };
+        if let Some(n) = self.tasks.remove(&*end.call) {
+            let beside = vec![end];
+            draft.part(
+                n,
+                Part {
+                    beside,
+                    ..Part::default()
+                },
+            );
+            draft.end_task(n);
+        }
+    }
+
     fn attachment(&mut self, line: &Line<'_>, mark: EventDraft<'_>, draft: &mut Draft<'_>) {
         let attachment = line.attachment.map(Attachment::of).unwrap_or_default();
         let kind = text(attachment.kind).unwrap_or_default();
@@ -745,11 +777,47 @@ fn part_of(line: &Line<'_>, message: &Message<'_>) -> Part {
             .map(|usage| others(usage, message.model))
             .unwrap_or_default();
     }
+    part.beside.extend(task_in(line, message));
     blocks(message, reply, line.result, &mut part);
     if let Some(result) = line.result.filter(|result| result.starts_with('{')) {
         part.changes = changes(&Result::of(result), text(line.cwd).as_deref());
     }
     part
+}
+
+/// Returns the end of a command in the background, if a line reports it.
+fn task_in(line: &Line<'_>, message: &Message<'_>) -> Option<Answer> {
+    let words = match line.kind? {
+        "\"queue-operation\"" => text(line.content)?,
+        "\"attachment\"" => text(Attachment::of(line.attachment?).prompt)?,
+        "\"user\"" => spoken(message.content),
+        _ => return None,
+    };
+    let notice = words.trim_start().strip_prefix(NOTICE)?;
+    let of = |tag: &str| {
+        let (_, rest) = notice.split_once(&format!("<{tag}>"))?;
+        let (inside, _) = rest.split_once(&format!("</{tag}>"))?;
+        Some(inside.trim())
+    };
+    let status = match of("status")? {
+        "completed" => "success",
+        "failed" => "error",
+        "killed" | "stopped" => "cancelled",
+        _ => return None,
+    };
+    let said = of("summary").unwrap_or_default();
+    let exit = said.rsplit_once("exit code ").map(|(_, code)| code);
+    Some(Answer {
+        call: of("tool-use-id")?.to_owned(),
+        status: Some(status),
+        output: String::new(),
+        error: (status != "success").then(|| match said {
+            "" => NO_WORDS.to_owned(),
+            said => said.to_owned(),
+        }),
+        exit: exit.and_then(|code| code.trim_end_matches([')', '.']).parse().ok()),
+        ms: None,
+    })
 }
 
 /// Reports issues in the tool results in a message.

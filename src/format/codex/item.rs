@@ -21,7 +21,7 @@ fields! {
     }
     pub(super) struct Item {
         kind = "type", id, status, exit_code, duration, changes, success, stderr, result, error, content,
-        invocation, child = "agent_thread_id", receivers = "receiver_thread_ids",
+        invocation, child = "agent_thread_id", receivers = "receiver_thread_ids", process = "process_id",
     }
     pub(super) struct Usage {
         input_tokens, cached_input_tokens, cache_write_input_tokens, output_tokens, reasoning_output_tokens, total_tokens,
@@ -128,6 +128,7 @@ fn answer_of(payload: &Payload<'_>) -> Answer {
         .or_else(|| exit_in(&said));
     let first = said.lines().next().unwrap_or_default();
     let failed = member(output, "success") == Some("false")
+        || (first.starts_with("image path `") && first.ends_with("` is not a file"))
         || first.starts_with("Script failed")
         || first.starts_with("apply_patch verification failed")
         || first.starts_with("exec_command failed")
@@ -138,6 +139,7 @@ fn answer_of(payload: &Payload<'_>) -> Answer {
         Some("error")
     } else if exit.is_some()
         || first == "Script completed"
+        || process_in(&said).is_some()
         || member(output, "success") == Some("true")
     {
         Some("success")
@@ -165,11 +167,12 @@ fn answer_of(payload: &Payload<'_>) -> Answer {
     }
 }
 
-/// How the output for a call begins that the program doesn't run.
-const REFUSED: [&str; 3] = [
+/// How the output for a call begins that the program doesn't run, or whose file it can't find.
+const REFUSED: [&str; 4] = [
     "unsupported call: ",
     "unsupported custom tool call: ",
     "failed to parse function arguments: ",
+    "unable to locate image at `",
 ];
 
 /// Returns what a command printed, if the output for the model says which part of it that is.
@@ -205,11 +208,18 @@ fn exit_in(output: &str) -> Option<i64> {
             .or_else(|| line.strip_prefix("Exit code: "))?;
         rest.trim().parse().ok()
     };
-    output
-        .lines()
-        .take(6)
-        .take_while(|line| *line != "Output:")
-        .find_map(line)
+    head(output).find_map(line)
+}
+
+/// Returns the process of a command that continues, if one of the first lines names it. Such a call
+/// succeeded. The call that polls the process gets the exit code.
+pub(super) fn process_in(output: &str) -> Option<&str> {
+    head(output).find_map(|line| line.strip_prefix("Process running with session ID "))
+}
+
+/// Returns the lines in front of a command's output.
+fn head(output: &str) -> impl Iterator<Item = &str> {
+    output.lines().take(6).take_while(|line| *line != "Output:")
 }
 
 /// Returns the agent's working directory, if the record is that of a turn or a session.
@@ -283,12 +293,20 @@ fn item_of(item: Item<'_>, project: Option<&str>, part: &mut Part) {
     let is_declined = status.as_deref() == Some("declined");
     let bad = is_declined || status.as_deref() == Some("failed") || item.success == Some("false");
     let bad = bad || exit.is_some_and(|exit| exit != 0) || answered == Some("error");
+    let is_image = item.kind == Some("\"ImageView\"");
+    // The program applies a patch in a command itself, and its output has no exit code.
+    let is_patch = item.kind == Some("\"FileChange\"") && status.as_deref() == Some("completed");
+    let answered = answered.or((is_image || is_patch).then_some("success"));
     let ms = item.duration.and_then(|duration| {
         let of = |key: &str, unit: f64| Some(count(member(duration, key))? as f64 * unit);
         Some(of("secs", 1e3)? + of("nanos", 1e-6)?)
     });
-    let is_call =
-        exit.is_some() || status.is_some() || item.success.is_some() || ms.is_some() || is_served;
+    let is_call = is_image
+        || is_served
+        || exit.is_some()
+        || status.is_some()
+        || item.success.is_some()
+        || ms.is_some();
     let is_call = is_call
         && !matches!(
             item.kind,

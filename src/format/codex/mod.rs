@@ -13,7 +13,9 @@ mod item;
 
 use copies::Copies;
 use goal::Goal;
-use item::{Item, Line, Payload, Usage, failure, is_aborted, odd_flag, part_of, project_of};
+use item::{
+    Item, Line, Payload, Usage, failure, is_aborted, odd_flag, part_of, process_in, project_of,
+};
 
 use super::part::{self, text};
 use super::recent::{Recent, RecentSet};
@@ -64,6 +66,8 @@ pub(super) static ROLLOUT: Tool = Tool {
     reader: || Box::new(Rollout::default()),
 };
 
+/// The tool that returns the output of a command that continues, and its exit code.
+const POLL: &str = "write_stdin";
 /// The tools that only ask the user.
 const QUESTIONS: &[&str] = &["request_user_input"];
 /// The start of the note to the model that the user stopped the turn.
@@ -96,8 +100,14 @@ struct Rollout {
     replies_in_total: Option<u64>,
     /// The step of each call, and whether it waits for its result.
     calls: Recent<Box<str>, (usize, bool)>,
+    /// The steps with calls whose commands continue, by process. Their ends may be recorded later.
+    running: Recent<Box<str>, usize>,
+    /// The processes that a call without a result polls, by call.
+    polled: Recent<Box<str>, Box<str>>,
     children: RecentSet<Box<str>>,
     turns: u64,
+    /// Whether the user ran a command in the newest turn.
+    has_user_shell: bool,
     /// Whether the file records where turns begin and end. Older files don't.
     has_turns: bool,
     /// Whether a prompt or a result came after the last reply, so that another reply is due.
@@ -127,6 +137,8 @@ struct Rollout {
     context_window: Option<u64>,
     /// The duration of the newest turn in milliseconds, if recorded.
     took_ms: Option<f64>,
+    /// The first step of the newest turn.
+    first: usize,
     /// Whether a person's prompt came in the newest turn, and whether the user stopped that turn.
     has_prompt: bool,
     is_stopped_by_user: bool,
@@ -385,6 +397,7 @@ impl Rollout {
                 if text(payload.role).as_deref() == Some("user") && UserShell::is_in(&said) {
                     let stage = USER_SHELL;
                     draft.event(EventDraft { stage, ..mark });
+                    self.has_user_shell = true;
                     return;
                 }
                 (self.replying, self.due) = (false, true);
@@ -433,6 +446,11 @@ impl Rollout {
                 .iter()
                 .map(|call| ((*call.id).into(), (n, !answered(call)))),
         );
+        for call in part.calls.iter().filter(|call| call.name == POLL) {
+            let process = count(member(&call.args, "session_id")).map(|id| id.to_string());
+            self.polled
+                .extend(process.map(|id| ((*call.id).into(), id.into())));
+        }
         draft.part(n, part);
         self.add_model(n, last, draft);
     }
@@ -512,6 +530,7 @@ impl Rollout {
             return;
         };
         self.goal.given(payload);
+        let polled = self.polled.remove(&*id);
         let part = part_of(record, None);
         let is_stopped = |answer: &Answer| answer.status == Some("cancelled");
         // If the user declines a call, the call is over but the turn continues.
@@ -524,6 +543,20 @@ impl Rollout {
             *waits = false;
             *n
         });
+        let said = part
+            .answers
+            .first()
+            .and_then(|answer| text(Some(&answer.output)));
+        let process = said.as_deref().and_then(process_in);
+        if let (Some(process), None, Some(n)) = (process, &polled, n) {
+            self.running.insert(process.into(), n);
+            draft.begin_task(n);
+        }
+        // The poll has the end of the command.
+        let ended = polled.filter(|_| process.is_none());
+        if let Some(started) = ended.and_then(|process| self.running.remove(&*process)) {
+            draft.end_task(started);
+        }
         draft.results(n.as_slice(), mark.failed(failed), part);
     }
 
@@ -555,7 +588,7 @@ impl Rollout {
             return;
         }
         // A script's commands have separate ids. A command in the background may end many steps
-        // later, when its step takes no more parts.
+        // later. If a call polls it, that call gets its end.
         let call = text(item.id).and_then(|id| self.calls.get(&*id).copied());
         let n = call.map(|(n, _)| n).or(self.last);
         let failed = part.beside.iter().any(|beside| beside.error.is_some());
@@ -572,7 +605,14 @@ impl Rollout {
             );
             draft.issue(IssueKind::Field, reason);
         }
-        let takes = |n: &usize| self.last == Some(*n) || call.is_some_and(|(_, waits)| waits);
+        let process = text(item.process).unwrap_or_default();
+        let is_polled = self.polled.values().any(|polled| **polled == *process);
+        let task = self.running.remove(&*process);
+        let takes = |n: &usize| {
+            task.is_some() && !is_polled
+                || task.is_none() && self.last == Some(*n)
+                || call.is_some_and(|(_, waits)| waits)
+        };
         match n {
             Some(n) if takes(&n) => {
                 if draft.part(n, part)
@@ -587,6 +627,12 @@ impl Rollout {
                 "a record of a tool's work comes before the first step",
             ),
         }
+        task.into_iter().for_each(|n| draft.end_task(n));
+    }
+
+    /// Returns whether the newest turn only ran a command of the user.
+    fn is_user_shell(&self) -> bool {
+        self.has_user_shell && !self.has_prompt && self.first == self.steps()
     }
 
     /// Handles a person's prompt.
@@ -653,12 +699,9 @@ impl Rollout {
                 );
                 self.before = (end, answer);
                 (self.end, self.answer, self.took_ms) = (None, None, None);
-                (
-                    self.replying,
-                    self.has_turns,
-                    self.has_prompt,
-                    self.is_stopped_by_user,
-                ) = (false, true, false, false);
+                self.first = self.steps();
+                (self.replying, self.has_turns, self.has_prompt) = (false, true, false);
+                (self.is_stopped_by_user, self.has_user_shell) = (false, false);
             }
             "thread_rolled_back" => {
                 draft.event(mark);
@@ -668,6 +711,12 @@ impl Rollout {
             "error" => {
                 let at = draft.event(mark.failed(true));
                 self.end = Some(failure(payload.code, payload.message).at_event(at));
+            }
+            "task_complete" | "turn_complete" if self.is_user_shell() => {
+                draft.event(mark);
+                self.turns = self.turns.saturating_sub(1);
+                (self.end, self.answer) = std::mem::take(&mut self.before);
+                self.ends = Turns::default();
             }
             "task_complete" | "turn_complete" => {
                 let error = payload

@@ -465,7 +465,12 @@ impl Part {
                 .zip(calls_of)
                 .filter(|(_, of)| **of == Some(at))
             {
-                merged.merge(beside.clone());
+                let mut beside = beside.clone();
+                // The success of a part of a call isn't the success of the call.
+                if beside.status == Some("success") && !self.is_named_by(at, &beside) {
+                    beside.status = None;
+                }
+                merged.merge(beside);
             }
             merged.merge(answer.clone());
             result = Cow::Owned(merged);
@@ -529,6 +534,12 @@ impl Part {
                 .map(|answer| (None, Cow::Borrowed(answer))),
         );
         results
+    }
+
+    /// Returns whether a record has the id of call `at`.
+    fn is_named_by(&self, at: usize, beside: &Answer) -> bool {
+        let call = self.calls.get(at);
+        call.is_some_and(|call| !call.id.is_empty() && call.id == beside.call)
     }
 
     /// Returns the position of the call that an item in `beside` belongs to.

@@ -284,6 +284,57 @@ fn a_question_that_the_program_repeats_is_one_prompt() {
     assert_eq!((run.row.turns, run.row.steps), (Some(2), 2));
 }
 
+#[test]
+fn a_reply_that_the_editors_model_gets_is_no_prompt() {
+    let (_temp, run) = written(
+        "Put one\n\ninto notes.\n\n> Tokens: 10 sent, 4 received.  \n\n#### Put one  \n####   \n#### into notes.  \n\nDone.\n\n> Tokens: 137 sent, 4 received.  \n",
+    );
+    assert_eq!((run.row.turns, run.row.steps), (Some(1), 2));
+}
+
+#[test]
+fn a_session_with_only_a_command_has_it_as_its_title() {
+    let temp = tempfile::tempdir().expect("a directory");
+    let path = temp.path().join(".aider.chat.history.md");
+    let head = "# aider chat started at 2026-05-04 09:00:00\n\n#### /undo  \n> The last commit was not made by aider.  \n";
+    fs::write(&path, head).expect("written");
+    let row = read(&path.join("2026-05-04_09-00-00")).row;
+    assert_eq!(
+        (&*row.titles, row.turns),
+        (&["/undo".to_owned()][..], Some(0))
+    );
+}
+
+#[test]
+fn a_path_may_have_spaces() {
+    let block = |above: &str| {
+        format!(
+            "Many.\n\n{above}\n```\n<<<<<<< SEARCH\n=======\na\n>>>>>>> REPLACE\n```\n\n> Tokens: 10 sent, 4 received.  \n"
+        )
+    };
+    let patch = r"<<<<<<< SEARCH\n=======\na\n>>>>>>> REPLACE";
+    let said = |above: &str, path: &str| {
+        let (_temp, run) = written(&format!("{}> Applied edit to {path}  \n", block(above)));
+        let text = run.step(0)["model_response"]["text"].clone();
+        (calls(&run, 0), run.row.changed.to_vec(), text)
+    };
+    let edit = |path: &str| {
+        (
+            vec![format!(
+                r#""edit" {{"patch":"{patch}","path":"{path}"}} "success""#
+            )],
+            vec![format!("files.{path}")],
+            serde_json::Value::from("Many."),
+        )
+    };
+    assert_eq!(
+        said("neu/файл 1.md", "neu/файл 1.md"),
+        edit("neu/файл 1.md")
+    );
+    // The program takes the path from the words.
+    assert_eq!(said("Update split.py", "split.py"), edit("split.py"));
+}
+
 /// Returns the calls of a step, each with the status of its result.
 fn calls(run: &super::Read, n: usize) -> Vec<String> {
     let step = run.step(n);

@@ -238,33 +238,95 @@ fn a_document_next_to_a_sub_agent_names_the_one_that_started_it() {
     assert_eq!(read(&path).row.parent, read(&sample(CHILD)).row.parent);
 }
 
+/// Returns a line of a session.
+fn line(n: usize, more: &serde_json::Value) -> String {
+    let mut line = serde_json::json!({"uuid": format!("u{n}"), "parentUuid": n.checked_sub(1).map(|n| format!("u{n}")), "sessionId": "5f0c7a52-6d0e-4a53-9b0c-0f6f2b3f1a09", "timestamp": format!("2026-05-04T09:00:0{n}Z"), "isSidechain": false});
+    for (key, value) in more.as_object().expect("an object") {
+        line[key] = value.clone();
+    }
+    format!("{line}\n")
+}
+
+#[test]
+fn the_end_of_a_command_in_the_background_belongs_to_its_call() {
+    use serde_json::json;
+    let call = |id: &str| json!([{"type": "tool_use", "id": id, "name": "Bash", "input": {}}]);
+    let result = |id: &str| json!([{"type": "tool_result", "tool_use_id": id, "content": "Command running in background with ID: t.", "is_error": false}]);
+    let notice = |status: &str, said: &str| {
+        format!(
+            "<task-notification>\n<task-id>t</task-id>\n<tool-use-id>a</tool-use-id>\n<status>{status}</status>\n<summary>{said}</summary>\n</task-notification>"
+        )
+    };
+    let begun = |n: usize, id: &str, task: serde_json::Value| {
+        let reply = json!({"type": "assistant", "message": {"id": id, "role": "assistant", "model": "claude", "content": call(id), "stop_reason": "tool_use"}});
+        let given = json!({"type": "user", "message": {"role": "user", "content": result(id)}, "toolUseResult": {"backgroundTaskId": task}});
+        line(n, &reply) + &line(n + 1, &given)
+    };
+    let head = line(
+        0,
+        &json!({"type": "user", "message": {"role": "user", "content": "Go."}}),
+    ) + &begun(1, "a", json!("t"))
+        + &begun(3, "b", serde_json::Value::Null);
+    let temp = tempfile::tempdir().expect("a directory");
+    let path = temp
+        .path()
+        .join("5f0c7a52-6d0e-4a53-9b0c-0f6f2b3f1a09.jsonl");
+    let read_with = |end: &str| {
+        std::fs::write(&path, format!("{head}{end}")).expect("written");
+        read(&path)
+    };
+    let said = "Background command \"x\" failed with exit code 4";
+    let failed = notice("failed", said);
+    let queued = json!({"type": "queue-operation", "operation": "enqueue", "timestamp": "2026-05-04T09:00:05Z", "sessionId": "5f0c7a52-6d0e-4a53-9b0c-0f6f2b3f1a09", "content": failed});
+    let attached = json!({"type": "attachment", "attachment": {"type": "queued_command", "prompt": failed, "commandMode": "task-notification"}});
+    let spoken = json!({"type": "user", "message": {"role": "user", "content": failed}});
+    let lines = [format!("{queued}\n"), line(5, &attached), line(5, &spoken)];
+    for end in [&*lines[0], &lines[1], &lines[2], &lines.concat()] {
+        let run = read_with(end);
+        let first = &run.step(0)["action_results"][0];
+        assert_eq!(
+            (&first["status"], &first["error"]),
+            (&"error".into(), &said.into())
+        );
+        assert_eq!(
+            (&first["returncode"], run.row.tool_errors),
+            (&4.into(), Some(1))
+        );
+        assert_eq!(run.step(1)["action_results"][0]["status"], "success");
+    }
+    let status = |status: &str| {
+        let end = json!({"type": "user", "message": {"role": "user", "content": notice(status, "It ended")}});
+        let run = read_with(&line(5, &end));
+        (
+            run.step(0)["action_results"][0]["status"].clone(),
+            run.row.tool_errors,
+        )
+    };
+    assert_eq!(status("completed"), ("success".into(), Some(0)));
+    assert_eq!(status("killed"), ("cancelled".into(), Some(0)));
+    assert_eq!(status("odd"), ("success".into(), Some(0)));
+}
+
 #[test]
 fn an_answer_as_json_ends_the_session() {
-    let line = |n: usize, more: serde_json::Value| {
-        let mut line = serde_json::json!({"uuid": format!("u{n}"), "parentUuid": n.checked_sub(1).map(|n| format!("u{n}")), "sessionId": "5f0c7a52-6d0e-4a53-9b0c-0f6f2b3f1a09", "timestamp": format!("2026-05-04T09:00:0{n}Z"), "isSidechain": false});
-        for (key, value) in more.as_object().expect("an object") {
-            line[key] = value.clone();
-        }
-        format!("{line}\n")
-    };
     let call = serde_json::json!([{"type": "tool_use", "id": "a", "name": "StructuredOutput", "input": {"n": 3}}]);
     let result = serde_json::json!([{"type": "tool_result", "tool_use_id": "a", "content": "Structured output provided successfully"}]);
     let lines = [
         line(
             0,
-            serde_json::json!({"type": "user", "message": {"role": "user", "content": "Count."}}),
+            &serde_json::json!({"type": "user", "message": {"role": "user", "content": "Count."}}),
         ),
         line(
             1,
-            serde_json::json!({"type": "assistant", "message": {"id": "m", "role": "assistant", "model": "claude", "content": call, "stop_reason": "tool_use"}}),
+            &serde_json::json!({"type": "assistant", "message": {"id": "m", "role": "assistant", "model": "claude", "content": call, "stop_reason": "tool_use"}}),
         ),
         line(
             2,
-            serde_json::json!({"type": "attachment", "attachment": {"type": "structured_output", "data": {"n": 3}, "toolUseID": "a"}}),
+            &serde_json::json!({"type": "attachment", "attachment": {"type": "structured_output", "data": {"n": 3}, "toolUseID": "a"}}),
         ),
         line(
             3,
-            serde_json::json!({"type": "user", "message": {"role": "user", "content": result}, "toolEndsTurn": true}),
+            &serde_json::json!({"type": "user", "message": {"role": "user", "content": result}, "toolEndsTurn": true}),
         ),
     ];
     let temp = tempfile::tempdir().expect("a directory");

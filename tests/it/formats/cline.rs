@@ -131,6 +131,52 @@ fn the_error_of_several_items_is_that_of_those_that_failed() {
 }
 
 #[test]
+fn the_results_of_a_team_say_what_became_of_a_task() {
+    let call = |id: &str, name: &str| {
+        format!(r#"{{"type": "tool_use", "id": "{id}", "name": "{name}", "input": {{}}}}"#)
+    };
+    let calls = [
+        call("c1", "team_spawn_teammate"),
+        call("c2", "team_run_task"),
+        call("c3", "other"),
+    ];
+    let reply = format!(
+        r#"{{"id": "m2", "role": "assistant", "content": [{}], "ts": 1777885201000, "modelInfo": {{"id": "glm-5"}}}}"#,
+        calls.join(", ")
+    );
+    let result = |id: &str, name: &str, content: &str| {
+        format!(
+            r#"{{"type": "tool_result", "tool_use_id": "{id}", "name": "{name}", "content": {}}}"#,
+            serde_json::json!(content)
+        )
+    };
+    let results = [
+        result(
+            "c1",
+            "team_spawn_teammate",
+            r#"{"agentId":"mate","status":"spawned"}"#,
+        ),
+        result(
+            "c2",
+            "team_run_task",
+            r#"{"status":"running","dispatched":true,"text":"Done."}"#,
+        ),
+        result("c3", "other", r#"{"status":"spawned"}"#),
+    ];
+    let results = format!(
+        r#"{{"id": "m3", "role": "user", "content": [{}], "ts": 1777885202000}}"#,
+        results.join(", ")
+    );
+    let (_temp, run) = written(&[PROMPT, &reply, &results].join(", "));
+    let step = run.step(0);
+    let status = |n: usize| step["action_results"][n]["status"].clone();
+    assert_eq!(
+        [0, 1, 2].map(status),
+        ["success", "success", "not recorded"]
+    );
+}
+
+#[test]
 fn an_error_that_nothing_follows_ends_a_run_without_a_status() {
     let error = r#"{"id": "e1", "role": "assistant", "content": [{"type": "text", "text": "bad thing"}], "ts": 1777885201000, "metadata": {"displayOnly": true, "displayRole": "error"}}"#;
     let (_temp, run) = written(&[PROMPT, error].join(", "));

@@ -201,6 +201,148 @@ fn a_call_that_the_program_refuses_has_failed_and_a_silent_command_has_its_code(
     assert_eq!(result(&older("two\n")), failed("two\n"));
 }
 
+/// Writes a session with these records after its first line, and reads it.
+fn session(name: &str, records: &[(&str, serde_json::Value)]) -> (tempfile::TempDir, super::Read) {
+    let text = std::fs::read_to_string(rollout("09-00-00", 1)).expect("the sample");
+    let temp = tempfile::tempdir().expect("a directory");
+    let path = temp.path().join(format!("rollout-{name}.jsonl"));
+    let mut lines = format!("{}\n", text.lines().next().expect("a line"));
+    for (at, (kind, payload)) in records.iter().enumerate() {
+        let time = format!("2026-05-04T09:01:{at:02}.000Z");
+        let line = json!({"timestamp": time, "type": kind, "payload": payload});
+        lines.push_str(&format!("{line}\n"));
+    }
+    std::fs::write(&path, lines).expect("written");
+    let run = read(&path);
+    (temp, run)
+}
+
+fn call(id: &str, name: &str, arguments: &str) -> (&'static str, serde_json::Value) {
+    let call =
+        json!({"type": "function_call", "name": name, "arguments": arguments, "call_id": id});
+    ("response_item", call)
+}
+
+fn output(id: &str, output: impl Into<serde_json::Value>) -> (&'static str, serde_json::Value) {
+    let output: serde_json::Value = output.into();
+    let given = json!({"type": "function_call_output", "call_id": id, "output": output});
+    ("response_item", given)
+}
+
+fn done(item: impl Into<serde_json::Value>) -> (&'static str, serde_json::Value) {
+    (
+        "event_msg",
+        json!({"type": "item_completed", "item": item.into()}),
+    )
+}
+
+#[test]
+fn a_command_that_is_polled_fails_once_and_one_that_is_not_has_its_end() {
+    const RUNS: &str =
+        "Chunk ID: 1\nWall time: 0.3 seconds\nProcess running with session ID 7\nOutput:\nbegun\n";
+    let command = || {
+        let item = json!({"type": "CommandExecution", "id": "a", "process_id": "7", "status": "failed", "exit_code": 6});
+        done(item)
+    };
+    let poll = || call("b", "write_stdin", r#"{"session_id": 7, "chars": ""}"#);
+    let ended = || {
+        output(
+            "b",
+            json!("Wall time: 2.5 seconds\nProcess exited with code 6\nOutput:\n"),
+        )
+    };
+    let statuses = |records: &[(&str, serde_json::Value)]| {
+        let (_temp, run) = session("polled", records);
+        let status = |n: usize| run.step(n)["action_results"][0]["status"].clone();
+        let steps: Vec<_> = (0..run.row.steps).map(status).collect();
+        (steps, run.row.tool_errors)
+    };
+    let begun = [call("a", "exec_command", "{}"), output("a", json!(RUNS))];
+    let all = [&begun[..], &[poll(), command(), ended()]].concat();
+    assert_eq!(
+        statuses(&all),
+        (vec!["success".into(), "error".into()], Some(1))
+    );
+    // Older versions record no item.
+    let older = [&begun[..], &[poll(), ended()]].concat();
+    assert_eq!(
+        statuses(&older),
+        (vec!["success".into(), "error".into()], Some(1))
+    );
+    let other = || {
+        [
+            call("c", "exec_command", "{}"),
+            output("c", json!("Process exited with code 0\nOutput:\n")),
+        ]
+    };
+    let unpolled = [&begun[..], &other(), &[command()]].concat();
+    assert_eq!(
+        statuses(&unpolled),
+        (vec!["error".into(), "success".into()], Some(1))
+    );
+}
+
+#[test]
+fn a_picture_that_was_shown_and_a_patch_in_a_command_have_succeeded() {
+    let image = json!([{"type": "input_image", "image_url": "data:image/png;base64,AA=="}]);
+    let patched = "Wall time: 0.0 seconds\nOutput:\nExit code: 0\nOutput:\nSuccess.\n";
+    let patch = json!({"type": "FileChange", "id": "d", "status": "completed", "changes": {"/a.txt": {"type": "add", "content": "a\n"}}});
+    let records = [
+        call("a", "view_image", "{}"),
+        done(json!({"type": "ImageView", "id": "a", "path": "file:///pic.png"})),
+        output("a", image),
+        call("b", "view_image", "{}"),
+        output(
+            "b",
+            json!("unable to locate image at `/none.png`: No such file or directory (os error 2)"),
+        ),
+        call("c", "view_image", "{}"),
+        output("c", json!("image path `/dir` is not a file")),
+        call("d", "exec_command", "{}"),
+        done(patch),
+        output("d", json!(patched)),
+        // The part of a script says nothing about the script.
+        call("e", "exec", "{}"),
+        done(json!({"type": "ImageView", "id": "e-1", "path": "file:///pic.png"})),
+        output("e", json!("…")),
+    ];
+    let (_temp, run) = session("seen", &records);
+    let status = |n: usize| run.step(n)["action_results"][0]["status"].clone();
+    let expected = ["success", "error", "error", "success"];
+    assert_eq!((0..4).map(status).collect::<Vec<_>>(), expected);
+    assert_eq!(status(4), "not recorded");
+    assert_eq!(run.row.tool_errors, None);
+}
+
+#[test]
+fn a_turn_that_only_runs_a_command_of_the_user_is_no_turn() {
+    let event = |payload| ("event_msg", payload);
+    let ran = "<user_shell_command>\n<command>\nexit 4\n</command>\n<result>\nExit code: 4\nOutput:\n\n</result>\n</user_shell_command>";
+    let shell = json!({"type": "message", "role": "user", "content": [{"type": "input_text", "text": ran}]});
+    let said = json!({"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "Done."}]});
+    let turn = [
+        event(json!({"type": "task_started"})),
+        event(json!({"type": "user_message", "message": "Go."})),
+        ("response_item", said),
+        event(json!({"type": "task_complete", "last_agent_message": "Done."})),
+    ];
+    let command = [
+        event(json!({"type": "task_started"})),
+        ("response_item", shell),
+        event(json!({"type": "task_complete", "last_agent_message": null})),
+    ];
+    let row = |records: &[(&str, serde_json::Value)]| {
+        let (_temp, run) = session("shell", records);
+        let manifest = run.index.manifest().get().expect("a manifest");
+        (manifest.turns, run.row.verdict.sentence.to_string())
+    };
+    let after = row(&[&turn[..], &command[..]].concat());
+    assert_eq!(after, (Some(1), "Answered at step 0".to_owned()));
+    let before = row(&[&command[..], &turn[..]].concat());
+    assert_eq!(before, (Some(1), "Answered at step 0".to_owned()));
+    assert_eq!(row(&command).0, Some(0));
+}
+
 #[test]
 fn a_turn_of_a_stream_without_a_last_message_has_no_answer() {
     let temp = tempfile::tempdir().expect("a directory");

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::truth::{FIELDS, compare, files, sessions};
 use super::{Read, damaged, read, sample};
+use crate::cli::board;
 
 fn session(n: u8) -> std::path::PathBuf {
     sample(&format!(
@@ -261,6 +262,56 @@ fn a_stream_records_no_tokens() {
     let cut = read(&sample("tools/copilot-stream/cut.jsonl")).row;
     assert_eq!((cut.steps, cut.model_calls), (1, None));
     assert_eq!(cut.verdict.outcome.as_str(), "unknown");
+}
+
+#[test]
+fn an_end_that_output_only_suggests_does_not_contradict_the_session() {
+    let id = "7c1d2e3f-0000-4000-8000-0000000000f9";
+    let line = |n: usize, kind: &str, data: Value| {
+        let time = format!("2026-05-04T09:00:0{n}.000Z");
+        let line = json!({"type": kind, "data": data, "id": format!("e{n}"), "timestamp": time, "parentId": n.checked_sub(1).map(|n| format!("e{n}"))});
+        format!("{line}\n")
+    };
+    let prompt = line(1, "user.message", json!({"content": "Go."}));
+    let begun = line(2, "assistant.turn_start", json!({"turnId": "0"}));
+    let used = line(
+        3,
+        "session.usage_record",
+        json!({"usage": {"model": "gpt-5", "inputTokens": 100, "outputTokens": 10, "apiCallId": "r", "finishReason": "content_filter"}}),
+    );
+    let reply = line(
+        4,
+        "assistant.message",
+        json!({"messageId": "m", "model": "gpt-5", "content": "I can't", "apiCallId": "r", "toolRequests": []}),
+    );
+    let over = line(5, "assistant.turn_end", json!({"turnId": "0"}));
+    let start = line(
+        0,
+        "session.start",
+        json!({"sessionId": id, "version": 1, "copilotVersion": "1.0.102", "startTime": "2026-05-04T09:00:00.000Z", "selectedModel": "gpt-5"}),
+    );
+    let result = json!({"type": "result", "timestamp": "2026-05-04T09:00:06.000Z", "sessionId": id, "exitCode": 0});
+    let temp = tempfile::tempdir().expect("a directory");
+    let dir = temp.path().join(id);
+    std::fs::create_dir(&dir).expect("created");
+    let session = [&*start, &prompt, &begun, &used, &reply, &over].concat();
+    std::fs::write(dir.join("events.jsonl"), session).expect("written");
+    let output = [&*prompt, &begun, &reply, &over, &format!("{result}\n")].concat();
+    std::fs::write(temp.path().join("stdout.jsonl"), output).expect("written");
+    let said = board(&["list", &temp.path().display().to_string(), "--json"]);
+    assert_eq!(said.code, 0, "{}", said.stderr);
+    let list: Value = serde_json::from_str(&said.stdout).expect("JSON");
+    let run = &list["runs"][0];
+    assert_eq!(
+        (&list["runs"][1], &run["outcome"]),
+        (&Value::Null, &"failed".into())
+    );
+    let copy = run["copies_say"][0].as_str().expect("words");
+    assert!(
+        copy.starts_with("stdout.jsonl suggests: Finished"),
+        "{copy}"
+    );
+    assert_eq!(run["contradictions"], 0, "{run}");
 }
 
 #[test]

@@ -8,6 +8,7 @@ use trace_board::analysis::copies::{marks, relate};
 
 use super::truth::{FIELDS, compare};
 use super::{Read, damaged, read, sample};
+use crate::cli::board;
 
 const PARENT: &str = "3b0c1d2e-0000-4000-8000-0000000000c1";
 
@@ -642,6 +643,70 @@ fn a_command_that_the_program_aborted_is_cancelled_or_failed() {
     assert_eq!(status(timeout), ("error".into(), timeout.into()));
     let printed = "Output: Command was cancelled by user before it could complete.";
     assert_eq!(status(printed).0, "success");
+}
+
+/// Lists a session of one turn with this output of its program next to it. Returns its row.
+fn with_output(session: &[Value], output: &[Value]) -> Value {
+    let temp = tempfile::tempdir().expect("a directory");
+    let header =
+        json!({"sessionId": "a", "projectHash": "b", "startTime": time(1), "kind": "main"});
+    let mut text = format!("{header}\n");
+    for (n, message) in session.iter().enumerate() {
+        let mut line = message.clone();
+        (line["id"], line["timestamp"]) = (format!("m{n}").into(), time(1 + n).into());
+        text += &format!("{line}\n");
+    }
+    let file = "session-2026-05-04T09-00-a.jsonl";
+    std::fs::write(temp.path().join(file), text).expect("written");
+    let init =
+        json!({"type": "init", "timestamp": time(1), "session_id": "a", "model": "gemini-2.5-pro"});
+    let lines: String = std::iter::once(&init)
+        .chain(output)
+        .map(|line| format!("{line}\n"))
+        .collect();
+    std::fs::write(temp.path().join("stdout.jsonl"), lines).expect("written");
+    let said = board(&["list", &temp.path().display().to_string(), "--json"]);
+    assert_eq!(said.code, 0, "{}", said.stderr);
+    let list: Value = serde_json::from_str(&said.stdout).expect("JSON");
+    let runs = list["runs"].as_array().expect("runs");
+    let run = runs.iter().find(|run| run["key"] == file);
+    run.expect("the session").clone()
+}
+
+#[test]
+fn an_end_that_only_the_output_records_is_that_of_the_session() {
+    let session = [said("Go."), replied("Gone.")];
+    let prompt = json!({"type": "message", "timestamp": time(1), "role": "user", "content": "Go."});
+    let reply = json!({"type": "message", "timestamp": time(2), "role": "assistant", "content": "Gone.", "delta": true});
+    let result = |status: &str, error: Value| json!({"type": "result", "timestamp": time(3), "status": status, "error": error});
+    let row = |output: &[Value]| {
+        let run = with_output(&session, output);
+        ["outcome", "liveness", "verdict", "certainty"]
+            .map(|key| run[key].as_str().unwrap_or_default().to_owned())
+    };
+    let error = json!({"type": "FatalTurnLimitedError", "message": "Reached max session turns."});
+    assert_eq!(
+        row(&[
+            prompt.clone(),
+            reply.clone(),
+            result("error", error.clone())
+        ]),
+        [
+            "truncated",
+            "finished",
+            "Turn limit reached after step 0: Reached max session turns · recorded in stdout.jsonl",
+            "recorded"
+        ]
+    );
+    let success = result("success", Value::Null);
+    let answered = row(&[prompt.clone(), reply.clone(), success.clone()]);
+    assert_eq!(answered[2], "Answered at step 0 · recorded in stdout.jsonl");
+    // Output without its end tells nothing.
+    assert_eq!(row(&[prompt.clone(), reply.clone()])[0], "unknown");
+    // A later turn isn't in the output.
+    let later = [said("Go."), replied("Gone."), said("Go on.")];
+    let run = with_output(&later, &[prompt, reply, success]);
+    assert_eq!(run["outcome"], "unknown");
 }
 
 #[test]

@@ -688,6 +688,30 @@ fn a_reply_of_hermes_without_text_is_no_answer() {
 }
 
 #[test]
+fn the_message_of_hermes_about_an_interruption_is_no_reply() {
+    let none = || Value::Null;
+    let messages = |last: &'static str| {
+        [
+            ("user", "Go.", none(), ""),
+            ("assistant", "", hermes_call(1, "terminal"), "tool_calls"),
+            (
+                "tool",
+                r#"{"output": "", "exit_code": 5, "error": null}"#,
+                none(),
+                "",
+            ),
+            ("assistant", "Operation interrupted.", none(), last),
+        ]
+    };
+    let row = hermes(1, &messages("")).1.row;
+    assert_eq!(&*row.verdict.sentence, "Cancelled after step 0");
+    assert_eq!((row.steps, row.model_calls), (1, Some(1)));
+    assert_eq!(row.verdict.certainty.as_str(), "recorded");
+    // The model may say so, too.
+    assert_eq!(hermes(2, &messages("stop")).1.row.steps, 2);
+}
+
+#[test]
 fn results_of_hermes_name_changed_files_and_missing_tools() {
     let none = Value::Null;
     let wrote =

@@ -466,6 +466,23 @@ fn resumed(path: &std::path::Path, kind: &str, preview: &str, before: &[serde_js
 }
 
 #[test]
+fn a_session_that_was_closed_was_not_resumed() {
+    let temp = tempfile::tempdir().expect("a directory");
+    let path = temp.path().join("0000000000000022.jsonl");
+    let state = serde_json::json!({"session": {"preview": "First.", "title": null}, "latestTurn": {"status": "completed"}});
+    let line = serde_json::json!({"payload": {"delta": [{"op": "set_envelope", "state": state}]},
+        "recovery_journal_record_version": 1, "sequence": 22, "type": "projection_delta"});
+    std::fs::write(&path, format!("{line}\n")).expect("written");
+    let row = read(&path).row;
+    assert_eq!((row.turns, row.model_calls), (None, None));
+    assert_eq!(&*row.titles, ["First.".to_owned()]);
+    assert_eq!(
+        &*row.verdict.second,
+        "Vibe keeps no journal of what came before: 21 records. The number of replies and calls in them is unknown."
+    );
+}
+
+#[test]
 fn what_came_before_a_resumption_is_counted_from_the_first_request() {
     let temp = tempfile::tempdir().expect("a directory");
     let path = temp.path().join("0000000000000026.jsonl");
@@ -492,6 +509,8 @@ fn what_came_before_a_resumption_is_counted_from_the_first_request() {
     let row = &run.row;
     // Two replies and two that were discarded, and one in the journal.
     assert_eq!((row.steps, row.model_calls), (1, Some(5)));
+    // The first prompt names a session without a title.
+    assert_eq!(&*row.titles, ["First, and at…".to_owned()]);
     assert_eq!((row.tool_calls, row.tool_errors), (Some(4), Some(2)));
     assert_eq!(row.turns, Some(2));
     // The session's own total lacks the discarded replies.
