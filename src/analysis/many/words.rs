@@ -306,7 +306,7 @@ impl Overview {
                 change: match judged {
                     0 => String::new(),
                     judged => format!(
-                        "{} of {} with a known result",
+                        "{} of {} with a result",
                         count(now.passed as u64),
                         counted(judged, "run")
                     ),

@@ -44,7 +44,7 @@ pub(crate) enum StepPlace {
 }
 
 /// Elements of all values of a step next to the list of steps. The page has 1,200 elements.
-const MAX_TREES_IN_LIST: usize = 400;
+const MAX_TREES_IN_LIST: usize = 300;
 
 pub(crate) fn step_view(view: &RunView<'_>, n: usize, place: StepPlace) -> Option<StepView> {
     let (mut step_view, bytes, mut fold) = read_step(view, n, place)?;
