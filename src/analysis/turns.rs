@@ -2,9 +2,12 @@
 
 use std::ops::Range;
 
+use super::facts::estimated_cost;
+use super::format;
 use super::replay::{StepFlag, has};
 use super::timing::{began, took};
 use crate::model::Index;
+use crate::model::price::Prices;
 
 /// The steps that follow one prompt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,6 +26,28 @@ pub(crate) struct Turn {
     pub started: Option<i64>,
     /// The time from the start of the first step to the end of the last one, in microseconds.
     pub took: Option<i64>,
+}
+
+/// Words the cost of steps: `≈$0.23`. Costs that aren't recorded are estimated. Empty if none is
+/// known.
+pub(crate) fn cost_words(index: &Index, steps: Range<usize>, prices: Option<&Prices>) -> String {
+    let (mut sum, mut is_estimated, mut is_lower_bound) = (None, false, false);
+    for n in steps {
+        let Some(head) = index.steps().get(n) else {
+            continue;
+        };
+        let estimated = || estimated_cost(index, n, head, prices?);
+        match head.cost_usd.or_else(estimated) {
+            Some(cost) => {
+                is_estimated |= head.cost_usd.is_none();
+                sum = Some(sum.unwrap_or(0.0) + cost);
+            }
+            None => is_lower_bound = true,
+        }
+    }
+    sum.map_or_else(String::new, |sum| {
+        format::cost(Some(sum), is_estimated, is_lower_bound)
+    })
 }
 
 /// Returns the prompts in order: the step that follows each, and its time. Empty if the trace

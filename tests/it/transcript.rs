@@ -606,3 +606,21 @@ fn a_transcript_has_the_pictures_of_its_steps() {
     assert!(body.contains(&format!("<img src=\"{picture}\"")), "{body}");
     assert_eq!(board.get(picture).status, 200);
 }
+
+#[test]
+fn the_outline_has_the_cost_of_each_turn_and_prompts_without_a_reply() {
+    let text = lines(&[
+        user(1, &json!("Go.")),
+        reply(2, "claude-sonnet-4-5-20250929", 1_000),
+        user(3, &json!("And again.")),
+    ]);
+    let (_dir, _board, page) = page("s.jsonl", &text, "?tab=transcript");
+    let (_, outline) = page.split_once("id=\"outline\"").unwrap();
+    let (outline, _) = outline.split_once("</nav>").unwrap();
+    assert!(
+        outline.contains("2 prompts") && outline.contains("And again."),
+        "{outline}"
+    );
+    // 1,000 tokens at $3 and 5 at $15 per million.
+    assert!(outline.contains("1,005 tokens · ≈$0.0031"), "{outline}");
+}

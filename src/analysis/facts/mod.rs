@@ -64,6 +64,30 @@ pub struct Record {
     pub whole: Whole,
 }
 
+/// Estimates the cost of step `n` in US dollars by its tokens. `None` if a token count or a price
+/// isn't known.
+pub(crate) fn estimated_cost(
+    index: &Index,
+    n: usize,
+    head: &StepHead,
+    prices: &Prices,
+) -> Option<f64> {
+    let of_run = index.manifest().get();
+    let of_run = of_run.and_then(|manifest| manifest.model_of_steps());
+    let model = Some(index.name(head.model)).filter(|model| !model.is_empty());
+    let model = model.or(of_run).unwrap_or_default();
+    let others = || {
+        head.other_models
+            .iter()
+            .map(|(model, usage)| (index.name(*model), usage.get()))
+    };
+    let usage = head.usage_alone(index.tokens_before(n));
+    let own = others().fold(usage, |own, (_, other)| own.less(other));
+    let all = std::iter::once((model, own)).chain(others());
+    all.map(|(model, usage)| prices.cost_of_request(model, usage))
+        .sum()
+}
+
 impl Record {
     /// Returns whether the tokens of any step are an estimate.
     pub fn is_estimated(&self) -> bool {
@@ -77,11 +101,6 @@ impl Record {
     #[must_use]
     pub fn priced(mut self, index: &Index, prices: Option<&Prices>) -> Self {
         let Some(prices) = prices else { return self };
-        let of_run = index
-            .manifest()
-            .get()
-            .and_then(|manifest| manifest.model_of_steps())
-            .unwrap_or_default();
         for facts in self
             .facts
             .iter_mut()
@@ -91,21 +110,8 @@ impl Record {
             let Some(head) = index.steps().get(n) else {
                 continue;
             };
-            let usage = head.usage_alone(index.tokens_before(n));
             if facts.cost_usd.is_none() && facts.usage != Some(Usage::default()) {
-                let model = Some(index.name(head.model))
-                    .filter(|model| !model.is_empty())
-                    .unwrap_or(of_run);
-                let others = || {
-                    head.other_models
-                        .iter()
-                        .map(|(model, usage)| (index.name(*model), usage.get()))
-                };
-                let own = others().fold(usage, |own, (_, other)| own.less(other));
-                let all = std::iter::once((model, own)).chain(others());
-                facts.cost_usd = all
-                    .map(|(model, usage)| prices.cost_of_request(model, usage))
-                    .sum();
+                facts.cost_usd = estimated_cost(index, n, head, prices);
                 facts.cost_estimated = facts.cost_usd.is_some();
                 self.cost_estimated |= facts.cost_estimated;
             }

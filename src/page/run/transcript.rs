@@ -16,7 +16,7 @@ use crate::analysis::format;
 use crate::analysis::search::{LineMatch, Needle};
 use crate::analysis::summary::Summary;
 use crate::analysis::timing::{began, took};
-use crate::analysis::turns::{Turn, turn_steps};
+use crate::analysis::turns::{Turn, cost_words, turn_steps};
 use crate::live::{HitSink, Run, search};
 use crate::model::TraceFile;
 use crate::model::json::Json;
@@ -534,6 +534,9 @@ impl OutlineRow {
                 .filter(|tokens| *tokens > 0)
                 .map(|tokens| format!("{} tokens", format::tokens(tokens))),
         );
+        let prices = view.summary.prices.as_deref();
+        let cost = cost_words(view.index, turn.first..turn.end, prices);
+        facts.extend(Some(cost).filter(|cost| !cost.is_empty()));
         let counted = |count: usize, word: &str| match count {
             0 => Line::default(),
             count => format!("{} {word}", format::count(count as u64)).into(),
