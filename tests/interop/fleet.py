@@ -187,7 +187,11 @@ def whatif(board, runs, steps):
             assert run["path"] == row["path"], (run["path"], row["path"])
             for rule in run["rules"]:
                 saved = rule["saved"]
-                result, *more = rule["result"], 1, saved["steps"] or 0, saved["tokens"] or 0, int(rule["answer_lost"] or False)
+                lost = rule["answer_lost"]
+                if lost is None and " · recorded in " in row["verdict"]:
+                    # Only the output has the end, which the session alone doesn't know.
+                    lost = row["answered"] and rule["cuts"]
+                result, *more = rule["result"], 1, saved["steps"] or 0, saved["tokens"] or 0, int(lost or False)
                 if rule["rule"].startswith("max_cost") and result in ("earlier", "same") and not has_cost[row["transcript_id"]]:
                     result, more = "unknown", [1, 0, 0, 0]
                 sum = sums[(rule["rule"], result)]

@@ -42,6 +42,6 @@ impl<'a> ThresholdHandle<'a> {
     }
 
     fn text(&self) -> &str {
-        self.level.as_ref().map_or("≤", |level| level.text.as_str())
+        self.level.as_ref().map_or("<", |level| level.text.as_str())
     }
 }
