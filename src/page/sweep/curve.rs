@@ -110,7 +110,7 @@ impl<'a> Curve<'a> {
                 taken.push((x, y));
             }
             let name = name(prepared.values(), &places);
-            // The chart omits runs without enough data, and these runs aren't counted without them.
+            // The effect also counts the runs that the chart omits, because they lack data.
             let stopped = match curve.is_whole {
                 true => format!(", {} stopped", format::counted(effect.cut as usize, "run")),
                 false => String::new(),
