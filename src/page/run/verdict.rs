@@ -24,6 +24,8 @@ const EVIDENCE_CHARS: usize = 240;
 const TROUBLE_CHARS: usize = 160;
 /// The same for the command that failed.
 const COMMAND_CHARS: usize = 80;
+/// A longer command is omitted from the line that opens the panel; characters.
+const SHORT_COMMAND_CHARS: usize = 24;
 /// Longer lines of the failure report are truncated; characters.
 const FAILURE_CHARS: usize = 200;
 
@@ -155,13 +157,19 @@ impl<'a> Verdict<'a> {
         event.or_else(|| step.map(|n| self.view.at_step(n)))
     }
 
-    /// Returns its position and the error for the line that opens the panel, and the whole with the
-    /// command, for a tooltip. The line has no room for the command. A link inside it couldn't be
-    /// reached by all readers.
+    /// Returns its position and the error for the line that opens the panel, and the whole for a
+    /// tooltip. The line has no room for a long command. A link inside it couldn't be reached by all
+    /// readers.
     fn trouble_in_line(&self) -> Option<(String, text::Line, String)> {
         let trouble = self.shown_trouble()?;
         let place = trouble.place(self.view.index).unwrap_or_default();
-        let error = text::one_line(trouble.parts().1, TROUBLE_CHARS).0;
+        let (command, error) = trouble.parts();
+        let is_short = |command: &&str| command.chars().nth(SHORT_COMMAND_CHARS).is_none();
+        let command = command
+            .filter(is_short)
+            .map(|command| format!("{command} "));
+        let error = format!("{}{}", command.unwrap_or_default(), error.trim_start());
+        let error = text::one_line(&error, TROUBLE_CHARS).0;
         let whole = text::one_line(&trouble.text, COMMAND_CHARS + TROUBLE_CHARS).0;
         Some((place, error.into(), whole))
     }
