@@ -44,6 +44,9 @@ const MAX_ELEMENTS: usize = 680;
 const MAX_STEPS: usize = 120;
 /// The assumed height of a step.
 const LINES_PER_STEP: usize = 5;
+/// The outline has no costs if its turns have more steps, because it's built for each page and update,
+/// and the price of each step is looked up.
+const MAX_PRICED_STEPS: usize = 4_000;
 /// Maximum number of prompts shown before one step.
 const MAX_PROMPTS: usize = 20;
 /// System messages shown before one step, at most: as many as a reader keeps of a sample.
@@ -445,11 +448,17 @@ impl Outline {
         let end = (current + OUTLINE / 2).max(OUTLINE).min(turns.len());
         let near = end.saturating_sub(OUTLINE)..end;
         let listed = near.start.saturating_sub(BRIEF)..(end + BRIEF).min(turns.len());
+        let near_turns = turns.get(near.clone()).unwrap_or_default();
+        let has_costs = near_turns.iter().map(Range::len).sum::<usize>() <= MAX_PRICED_STEPS;
         let row = |(k, turn): (usize, &Range<usize>)| {
             let facts = near
                 .contains(&k)
                 .then(|| Turn::new(view.index, turn.clone()));
-            OutlineRow::new(view, turn.start, facts.as_ref(), k == current)
+            let cost = match facts.is_some() && has_costs {
+                true => cost_words(view.index, turn.clone(), view.summary.prices.as_deref()),
+                false => String::new(),
+            };
+            OutlineRow::new(view, turn.start, facts.as_ref(), cost, k == current)
         };
         let rows = turns.iter().enumerate();
         let rows = rows.skip(listed.start).take(listed.len());
@@ -507,8 +516,15 @@ impl OutlineRow {
         }
     }
 
-    /// Describes the turn that begins with `step`: its prompt, and the facts of `turn` if given.
-    fn new(view: &RunView<'_>, step: usize, turn: Option<&Turn>, is_current: bool) -> Self {
+    /// Describes the turn that begins with `step`: its prompt, and the facts of `turn` if given, with
+    /// its cost in words.
+    fn new(
+        view: &RunView<'_>,
+        step: usize,
+        turn: Option<&Turn>,
+        cost: String,
+        is_current: bool,
+    ) -> Self {
         let prompts = prompts_or_task(view, step, 1);
         let words = prompts.first().map(line_of_prompt);
         let row = Self {
@@ -534,8 +550,6 @@ impl OutlineRow {
                 .filter(|tokens| *tokens > 0)
                 .map(|tokens| format!("{} tokens", format::tokens(tokens))),
         );
-        let prices = view.summary.prices.as_deref();
-        let cost = cost_words(view.index, turn.first..turn.end, prices);
         facts.extend(Some(cost).filter(|cost| !cost.is_empty()));
         let counted = |count: usize, word: &str| match count {
             0 => Line::default(),
