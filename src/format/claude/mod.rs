@@ -19,8 +19,8 @@ use super::part::{self, quoted, text};
 use super::recent::{Recent, RecentSet};
 use super::turns::Turns;
 use super::value::{
-    count, cut, filled, is_added, is_text, is_true, member, micros, number, objects, own_words_in,
-    short, spoken, stage_beside,
+    contains, count, cut, filled, is_added, is_text, is_true, member, micros, number, objects,
+    own_words_in, short, spoken, stage_beside,
 };
 use super::watch::{begun, begun_member};
 use super::{
@@ -790,7 +790,12 @@ fn task_in(line: &Line<'_>, message: &Message<'_>) -> Option<Answer> {
     let words = match line.kind? {
         "\"queue-operation\"" => text(line.content)?,
         "\"attachment\"" => text(Attachment::of(line.attachment?).prompt)?,
-        "\"user\"" => spoken(message.content),
+        // Few lines are notices, so that the texts of the others aren't decoded.
+        "\"user\"" => {
+            let content = message.content?;
+            let name = NOTICE.trim_matches(['<', '>']);
+            spoken(Some(content).filter(|content| contains(content.as_bytes(), &[name])))
+        }
         _ => return None,
     };
     let notice = words.trim_start().strip_prefix(NOTICE)?;
