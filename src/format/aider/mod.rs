@@ -278,8 +278,12 @@ impl Session {
 
 /// Returns a hash of the words in a text.
 fn print(words: &str) -> u64 {
-    let words: Vec<&str> = words.split_whitespace().collect();
-    StepHead::print_of(words.join(" ").as_bytes())
+    let mut said = String::with_capacity(words.len());
+    for word in words.split_whitespace() {
+        said.push_str(word);
+        said.push(' ');
+    }
+    StepHead::print_of(said.as_bytes())
 }
 
 /// Returns the line of step `n`.
