@@ -223,15 +223,16 @@ pub(crate) struct Measure {
     pub is_lower_bound: bool,
 }
 
-impl From<Total> for Measure {
-    fn from(total: Total) -> Self {
+impl Measure {
+    /// Creates the sum over `runs` runs.
+    fn new(total: Total, runs: usize) -> Self {
         let sum = total.sum;
         Self {
             sum: (sum.known > 0).then_some(sum.amount),
             median: total.median,
             runs: sum.known,
             is_estimated: sum.is_estimate,
-            is_lower_bound: sum.lower_bounds > 0,
+            is_lower_bound: sum.is_lower_bound(runs),
         }
     }
 }
@@ -584,13 +585,8 @@ fn totals(runs: &[&Summary], shares: &CostShares<'_>) -> Totals {
             sum.add(run, shares);
         }
     }
-    let [tokens, cost, duration] = [tokens, cost, duration].map(|sum| {
-        let sum = Measure::from(sum.total());
-        Measure {
-            is_lower_bound: sum.is_lower_bound || sum.runs < read,
-            ..sum
-        }
-    });
+    let [tokens, cost, duration] =
+        [tokens, cost, duration].map(|sum| Measure::new(sum.total(), read));
     Totals {
         tokens,
         cost,

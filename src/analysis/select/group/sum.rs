@@ -69,6 +69,11 @@ impl Sum {
         self.is_estimate |= amount.is_estimate;
     }
 
+    /// Returns whether the true sum over `runs` runs may be higher: a value is a lower bound or unknown.
+    pub(crate) fn is_lower_bound(&self, runs: usize) -> bool {
+        self.lower_bounds > 0 || self.known < runs
+    }
+
     /// Returns how many values are exact rather than lower bounds.
     pub(crate) fn counted(&self) -> usize {
         self.known - self.lower_bounds

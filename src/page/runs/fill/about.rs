@@ -151,8 +151,7 @@ impl List<'_> {
         let (sum, matched) = (&total.sum, self.survey.matched);
         let is_cost = matches!(column.kind, Kind::Usd(_));
         // An estimated cost has its own mark.
-        let is_lower_bound = sum.lower_bounds > 0 || sum.known < matched;
-        let mark = format::bound(is_lower_bound, sum.is_estimate && !is_cost);
+        let mark = format::bound(sum.is_lower_bound(matched), sum.is_estimate && !is_cost);
         let value = sum.value(column)?;
         let shown = value.words(self.ctx.now, &self.ctx.zone)?;
         let median = total.median.and_then(|median| match column.kind {
