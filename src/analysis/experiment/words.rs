@@ -236,16 +236,13 @@ impl Experiment {
         let mut all = Vec::new();
         match self.finding {
             Finding::Empty => {}
-            Finding::TooFew => {
+            Finding::TooFew if self.certainty.paired => {
                 all.push(format!(
-                    "Comparisons need at least {MIN_TASKS} {}.",
-                    if self.certainty.paired {
-                        "tasks"
-                    } else {
-                        "runs per set"
-                    }
+                    "With fewer than {MIN_TASKS} tasks, no result can reach p < 0.05."
                 ));
             }
+            // The answer says how many runs are needed.
+            Finding::TooFew => {}
             Finding::Unknown => {
                 if let Some((low, high)) = self.unknown_range {
                     all.push(format!(
