@@ -385,7 +385,6 @@ fn many(mark: StepFlag, count: usize) -> String {
 /// Counts the steps with a mark. The verdict counts different commands instead.
 fn steps_with(mark: StepFlag, count: usize) -> String {
     match mark {
-        StepFlag::Error if count == 1 => "1 step with an error".to_owned(),
         StepFlag::Error => format::counted(count, "failed step"),
         StepFlag::Code if count == 1 => "1 step with a failed command".to_owned(),
         StepFlag::Code => format!("{} with failed commands", format::counted(count, "step")),
