@@ -50,7 +50,7 @@ pub(crate) fn string(value: &str) -> Option<Cow<'_, str>> {
 
 /// Returns whether a JSON string is the text `word`. Decodes it only if it must.
 pub(crate) fn is_word(value: &str, word: &str) -> bool {
-    // An escape is longer than the character it stands for.
+    // An escape takes more bytes than its character, so a shorter text has none.
     quoted(value).is_some_and(|inner| match inner.len() <= word.len() {
         true => inner == word,
         false => has_escape(inner) && string(value).is_some_and(|text| text == word),
