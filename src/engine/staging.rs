@@ -55,7 +55,7 @@ fn put(from: &Path, workspace: &Path, to: &Path) -> io::Result<()> {
     if !known.canonicalize()?.starts_with(&root) {
         return Err(io::Error::new(
             ErrorKind::InvalidInput,
-            "a link leads out of the workspace",
+            "a link leads outside the workspace",
         ));
     }
     if to.starts_with(&from) {

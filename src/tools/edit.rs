@@ -53,7 +53,7 @@ impl Tool for WriteFile {
     }
 
     fn description(&self) -> &str {
-        "Writes a file of the workspace, replacing its content. Creates missing directories."
+        "Writes a file in the workspace, replacing its content. Creates missing directories."
     }
 
     async fn call(&self, args: WriteArgs, cx: ToolCx<'_>) -> Result<Written, ToolError> {
@@ -122,7 +122,7 @@ impl Tool for ReplaceLines {
     }
 
     fn description(&self) -> &str {
-        "Replaces the lines start_line to end_line of a text file of the workspace. Pass the expected text of the \
+        "Replaces the lines start_line to end_line of a text file in the workspace. Pass the expected text of the \
          first line in `expect`: if it differs, the file isn't changed."
     }
 

@@ -72,7 +72,7 @@ impl Tool for ListDir {
     }
 
     fn description(&self) -> &str {
-        "Lists a directory of the workspace: names, kinds (file, dir, link, other) and file sizes."
+        "Lists a directory in the workspace: names, kinds (file, dir, link, other) and file sizes."
     }
 
     async fn call(&self, args: ListArgs, cx: ToolCx<'_>) -> Result<Listing, ToolError> {

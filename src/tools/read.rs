@@ -66,7 +66,7 @@ impl Tool for ReadFile {
     }
 
     fn description(&self) -> &str {
-        "Reads a text file of the workspace, whole or from start_line to end_line. Long results are truncated \
+        "Reads a text file in the workspace, whole or from start_line to end_line. Long results are truncated \
          and say how to get the rest."
     }
 

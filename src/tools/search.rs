@@ -93,7 +93,7 @@ impl Tool for Search {
     }
 
     fn description(&self) -> &str {
-        "Finds the lines of the workspace's text files that match a regular expression. Links and .git are not followed."
+        "Finds lines that match a regular expression in the workspace's text files. Links and .git are not followed."
     }
 
     async fn call(&self, args: SearchArgs, cx: ToolCx<'_>) -> Result<SearchResult, ToolError> {

@@ -215,7 +215,7 @@ pub(super) fn failure(path: &str, error: &io::Error) -> ToolError {
         _ if escapes && absolute => {
             format!("{path}: outside the workspace; paths are relative to it")
         }
-        _ if escapes => format!("{path}: leads out of the workspace"),
+        _ if escapes => format!("{path}: leads outside the workspace"),
         io::ErrorKind::NotFound => format!("{path}: there is no such file or directory"),
         io::ErrorKind::IsADirectory => format!("{path}: a directory, not a file"),
         io::ErrorKind::NotADirectory => format!("{path}: a part of the path is not a directory"),

@@ -423,7 +423,7 @@ fn three_runs_are_compared_in_columns() {
     assert_eq!(
         texts(&page, "h1"),
         [
-            "“Do what is on the list”, “The tests of cart.sh fail. Find out why and repair it” and “How much fruit is in stock? End with TOTAL and the number”"
+            "“Do what is on the list”, “The tests for cart.sh fail. Find out why and fix it” and “How much fruit is in stock? End with TOTAL and the number”"
         ]
     );
     assert_eq!(

@@ -344,9 +344,9 @@ fn a_transcript_says_what_was_done_and_why_it_stopped() {
     let text = String::from_utf8(said.stdout).unwrap();
     for part in [
         "# fix_bug: Answered at step 10\n",
-        "**Task:** The tests of cart.sh fail.",
+        "**Task:** The tests for cart.sh fail.",
         "- Stop reason final",
-        "## Step 1\n\n> See it fail before anything is changed.\n\n`run_command(command=\"sh test_cart.sh\")` → exit code 1",
+        "## Step 1\n\n> Make sure it fails first.\n\n`run_command(command=\"sh test_cart.sh\")` → exit code 1",
         "```\nok   total of nothing\n",
         "- state `suspect`: set\n",
         "- critic `tests`: 0.50, continue: 2 of 4 fail, exit status 1\n",

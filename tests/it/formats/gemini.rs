@@ -85,7 +85,7 @@ fn a_child_is_known_by_its_directory() {
         (run.row.steps, run.row.tokens, run.row.parent.as_deref()),
         (1, Some(3_029), Some(PARENT))
     );
-    let sentence = "Failed with an error after step 0: [API Error: the service is not there]";
+    let sentence = "Failed with an error after step 0: [API Error: the service is unavailable]";
     assert_eq!(
         (
             &*run.row.verdict.sentence,

@@ -114,7 +114,7 @@ pub(super) fn fix_bug(stage: &Stage) -> Result<Run> {
         .critic(reviewer("tests", tests_pass))
         .critic(reviewer("style", lines_are_short))
         .max_steps(20);
-    let task = Task::new("The tests of cart.sh fail. Find out why and repair it.")
+    let task = Task::new("The tests for cart.sh fail. Find out why and fix it.")
         .id("fix-cart")
         .success("sh test_cart.sh exits with 0")
         .success("test_cart.sh is unchanged");
@@ -130,11 +130,11 @@ fn decide(state: &State<Repair>, _: &StepCx<'_>) -> Decided {
     } = &state.data;
     let suspect = suspect.as_deref().unwrap_or_default();
     match todo {
-        Todo::Look => act("What is there?", Action::new("list_dir").arg("path", ".")),
+        Todo::Look => act("What's here?", Action::new("list_dir").arg("path", ".")),
         Todo::Test => {
             let why = match edits.last() {
-                None => "See it fail before anything is changed.".to_owned(),
-                Some(edit) => format!("Line {} is changed. Do the tests agree?", edit.line),
+                None => "Make sure it fails first.".to_owned(),
+                Some(edit) => format!("Line {} is changed. Do the tests pass now?", edit.line),
             };
             act(
                 why,
@@ -156,18 +156,18 @@ fn decide(state: &State<Repair>, _: &StepCx<'_>) -> Decided {
                 .arg("path", "cart.sh")
                 .arg("start_line", *line);
             act(
-                format!("Read {suspect} from its first line on."),
+                format!("Read {suspect} from the start."),
                 action.arg("end_line", line + 7),
             )
         }
         Todo::Edit { line, old, new } => {
             let why = if new.is_empty() {
                 format!(
-                    "`{}` throws the first price away before the loop begins.",
+                    "`{}` drops the first price before the loop starts.",
                     old.trim()
                 )
             } else {
-                "A percentage is a hundredth, not a tenth.".to_owned()
+                "A percentage divides by 100, not by 10.".to_owned()
             };
             let action = Action::new("replace_lines")
                 .arg("path", "cart.sh")
@@ -186,13 +186,10 @@ fn decide(state: &State<Repair>, _: &StepCx<'_>) -> Decided {
                 .map(|edit| format!("line {}: {}", edit.line, edit.summary()))
                 .collect();
             let text = format!(
-                "The tests pass. cart.sh had two faults:\n{}",
+                "The tests pass. cart.sh had two bugs:\n{}",
                 lines.join("\n")
             );
-            answer(
-                "All tests pass, and nothing but the faulty lines is changed.",
-                text,
-            )
+            answer("All tests pass, and only the faulty lines changed.", text)
         }
     }
 }
@@ -274,7 +271,7 @@ fn tests_pass(step: &CriticCx<'_, Repair>) -> Opinion {
         tests.passed as f64 / all as f64
     };
     let reason = match tests.exit_code {
-        None => "the tests were not run yet".to_owned(),
+        None => "the tests haven't been run yet".to_owned(),
         Some(0) => format!("all {all} pass"),
         Some(code) => format!("{} of {all} fail, exit status {code}", tests.failures.len()),
     };
@@ -288,7 +285,7 @@ fn tests_pass(step: &CriticCx<'_, Repair>) -> Opinion {
 fn lines_are_short(step: &CriticCx<'_, Repair>) -> Opinion {
     let text = |result: &ToolResult| (result.tool == "replace_lines").then_some(());
     if step.results.iter().find_map(text).is_none() {
-        return Opinion::proceed("nothing was written");
+        return Opinion::proceed("nothing was written yet");
     }
     let longest = step
         .state

@@ -21,10 +21,10 @@ struct Wishes {
 
 /// An editor that rejects two answers, each time with an instruction and a state change.
 pub(super) fn critic_retry(stage: &Stage) -> Result<Run> {
-    let (version, faults) = (stage.dice.between(2, 9), stage.dice.between(11, 40));
+    let (version, bugs) = (stage.dice.between(2, 9), stage.dice.between(11, 40));
     stage.file(
         "changes.txt",
-        &format!("version {version}\nfaults repaired: {faults}\nnew: search by date\n"),
+        &format!("version {version}\nbugs fixed: {bugs}\nnew: search by date\n"),
     );
     let data = Wishes {
         audience: "developers".to_owned(),
@@ -39,18 +39,18 @@ pub(super) fn critic_retry(stage: &Stage) -> Result<Run> {
         Task::new("Announce the new version.")
             .id("news")
             .input("version", version)
-            .input("faults", faults),
+            .input("bugs", bugs),
     )
 }
 
 fn write_news(state: &State<Wishes>, cx: &StepCx<'_>) -> Decided {
     if cx.step == 0 {
         return act(
-            "What is new?",
+            "What's new?",
             Action::new("read_file").arg("path", "changes.txt"),
         );
     }
-    let (version, faults) = (input(cx, "version"), input(cx, "faults"));
+    let (version, bugs) = (input(cx, "version"), input(cx, "bugs"));
     let Wishes {
         audience,
         max_words,
@@ -58,16 +58,16 @@ fn write_news(state: &State<Wishes>, cx: &StepCx<'_>) -> Decided {
     } = &state.data;
     let text = match (audience.as_str(), mentions.is_empty()) {
         ("developers", _) => format!(
-            "Version {version} refactors the query layer, closes {faults} tickets of varying severity, and adds predicates \
+            "Version {version} refactors the query layer, closes {bugs} tickets of varying severity, and adds predicates \
              over temporal columns to the search interface."
         ),
-        (_, true) => format!("Version {version} is out. Many faults are gone."),
-        (_, false) => format!(
-            "Version {version} is out: you can search by date, and {faults} faults are gone."
-        ),
+        (_, true) => format!("Version {version} is out. Many bugs are fixed."),
+        (_, false) => {
+            format!("Version {version} is out: you can search by date, and {bugs} bugs are fixed.")
+        }
     };
     let why = match cx.feedback.last() {
-        None => "Say all that is in the list.".to_owned(),
+        None => "Mention everything in the list.".to_owned(),
         Some(wish) => format!(
             "{wish} At most {} words, for {audience}.",
             max_words.unwrap_or_default()
@@ -82,18 +82,18 @@ fn edit(step: &CriticCx<'_, Wishes>) -> Opinion {
     };
     let words = text.split_whitespace().count();
     let opinion = if text.contains("predicates") {
-        Opinion::retry("nobody but its authors understands it")
+        Opinion::retry("only its authors would understand it")
             .score(0.3)
-            .instruction("Write for people who use the program.")
+            .instruction("Write for the users.")
             .set("audience", "users")
             .set("max_words", 16)
     } else if !text.contains("by date") {
-        Opinion::retry("it does not say what is new")
+        Opinion::retry("it doesn't say what's new")
             .score(0.6)
-            .instruction("Name what is new.")
+            .instruction("Say what's new.")
             .set("mentions", vec![Value::from("search by date")])
     } else {
-        Opinion::proceed("short, plain, and all is said").score(0.9)
+        Opinion::proceed("short, plain and complete").score(0.9)
     };
     opinion.detail("words", words)
 }
@@ -102,12 +102,12 @@ fn edit(step: &CriticCx<'_, Wishes>) -> Opinion {
 pub(super) fn critic_conflict(stage: &Stage) -> Result<Run> {
     let engine = engine(Actor::new(stage, "gardener", (), prune))
         .tool(WriteFile::new(stage.workspace()?))
-        .critic(reviewer("neighbour", neighbour))
+        .critic(reviewer("neighbor", neighbor))
         .critic(reviewer("botanist", botanist))
         .max_steps(8);
     stage.play(
         engine,
-        Task::new("Prune the hedge, and note each cut.")
+        Task::new("Prune the hedge and note each cut.")
             .id("hedge")
             .input("metres", stage.dice.between(8, 30)),
     )
@@ -119,16 +119,16 @@ fn prune(_: &State<()>, cx: &StepCx<'_>) -> Decided {
         .arg("path", format!("cut_{cut}.txt"))
         .arg("text", format!("cut {cut} of {metres} m\n"));
     let why = cx.feedback.last().map_or_else(
-        || "It has grown over the fence.".to_owned(),
-        |wish| format!("{wish} Gladly."),
+        || "It's growing over the fence.".to_owned(),
+        |wish| format!("{wish} Will do."),
     );
     act(why, action)
 }
 
-fn neighbour(step: &CriticCx<'_, ()>) -> Opinion {
+fn neighbor(step: &CriticCx<'_, ()>) -> Opinion {
     match step.step {
-        0 => Opinion::proceed("a good beginning").score(0.7),
-        1 => Opinion::retry("the hedge is not straight")
+        0 => Opinion::proceed("a good start").score(0.7),
+        1 => Opinion::retry("the hedge isn't straight")
             .score(0.4)
             .instruction("Hold the shears level."),
         2 => Opinion::proceed("better").score(0.8),
@@ -168,9 +168,9 @@ fn offer(_: &State<()>, cx: &StepCx<'_>) -> Decided {
         .arg("text", format!("{crowns} crowns\n"));
     act(
         if cx.step == 0 {
-            "Begin low."
+            "Start low."
         } else {
-            "They did not even answer. More."
+            "No answer. Offer more."
         },
         action,
     )
@@ -182,9 +182,9 @@ fn treasurer(step: &CriticCx<'_, ()>) -> Opinion {
         .nth(usize::try_from(step.step).unwrap_or_default())
         .unwrap_or(0.1);
     let opinion = if score > 0.2 {
-        Opinion::proceed("it can be paid")
+        Opinion::proceed("we can afford it")
     } else {
-        Opinion::stop("there is no more money")
+        Opinion::stop("we can't afford it")
     };
     opinion.score(score).detail("offers", step.step + 1)
 }
@@ -212,7 +212,7 @@ fn rhyme(_: &State<()>, cx: &StepCx<'_>) -> Decided {
         _ => format!("{word}, {word}, the bell is tolled"),
     };
     Ok(Some(Decision::final_answer(line).because(
-        cx.feedback.last().map_or("A first line.", String::as_str),
+        cx.feedback.last().map_or("A first draft.", String::as_str),
     )))
 }
 
@@ -224,9 +224,9 @@ fn judged(step: &CriticCx<'_, ()>) -> Opinion {
         .into_iter()
         .nth(usize::try_from(step.step % 3).unwrap_or_default())
         .unwrap_or(0.2);
-    Opinion::retry("it does not sing")
+    Opinion::retry("it doesn't sing")
         .score(score)
-        .instruction("Let it sing.")
+        .instruction("Make it sing.")
         .usage(usage)
         .detail("model", "scripted-judge")
 }

@@ -44,7 +44,7 @@ fn count(_: &State<()>, cx: &StepCx<'_>) -> Decided {
     let command = "echo $(($(wc -l < visitors.txt)))";
     match cx.last.first() {
         None => act(
-            "One line is one visitor.",
+            "Each line is a visitor.",
             Action::new("run_command").arg("command", command),
         ),
         Some(result) => {
@@ -52,10 +52,7 @@ fn count(_: &State<()>, cx: &StepCx<'_>) -> Decided {
                 .as_str()
                 .unwrap_or_default()
                 .trim();
-            answer(
-                "That is the number.",
-                format!("There were {many} visitors."),
-            )
+            answer("That's the number.", format!("There were {many} visitors."))
         }
     }
 }
@@ -82,7 +79,7 @@ pub(super) fn tool_retry(stage: &Stage) -> Result<Run> {
         "Opens a store.",
         move |args: Shelf, cx| match (args.store.as_str(), cx.attempt) {
             ("harbour", _) => {
-                Err(ToolError::new("the harbour is closed for the winter").category("closed"))
+                Err(ToolError::new("the harbor is closed for the winter").category("closed"))
             }
             (_, 0 | 1) => Err(ToolError::new("the lock is frozen")
                 .category("busy")
@@ -95,7 +92,7 @@ pub(super) fn tool_retry(stage: &Stage) -> Result<Run> {
         .max_steps(8);
     stage.play(
         engine,
-        Task::new("How many boxes are in store?").id("boxes"),
+        Task::new("How many boxes are in storage?").id("boxes"),
     )
 }
 
@@ -106,7 +103,7 @@ fn fetch(state: &State<Boxes>, cx: &StepCx<'_>) -> Decided {
             "The second store had them.",
             format!("There are {boxes} boxes."),
         ),
-        (None, None) => open("The harbour is the nearest.", "harbour"),
+        (None, None) => open("The harbor is nearest.", "harbour"),
         (Some(failed), None) => open(
             &format!("\"{}\" Then the station.", failed.text()),
             "station",
@@ -152,7 +149,7 @@ fn lose_the_thread(_: &State<()>, cx: &StepCx<'_>) -> Decided {
     }
     let tries = cx.step - 1;
     Err(AgentError::new(format!(
-        "the list of operators cannot be read: connection refused (try {tries})"
+        "can't read the operator list: connection refused (try {tries})"
     )))
 }
 
@@ -166,7 +163,7 @@ pub(super) fn cancelled_immediate(stage: &Stage) -> Result<Run> {
         .tool(gauge(stage))
         .tool(pump)
         .max_steps(8);
-    stage.play(engine, Task::new("Pump the cellar dry.").id("cellar"))
+    stage.play(engine, Task::new("Pump out the cellar.").id("cellar"))
 }
 
 /// Creates a gauge whose reading drops at each step.
@@ -175,15 +172,18 @@ fn gauge(stage: &Stage) -> Device<Nothing> {
     Device::new(
         stage,
         "read_gauge",
-        "Says how high the water stands.",
+        "Reports the water level.",
         move |_, cx| Ok(json!({"cm": level - 3 * cx.step})),
     )
 }
 
 fn pump_out(_: &State<()>, cx: &StepCx<'_>) -> Decided {
     match cx.step {
-        0 | 1 => act("How high does the water stand?", Action::new("read_gauge")),
-        _ => act("It falls by itself, but slowly. Pump.", Action::new("pump")),
+        0 | 1 => act("How high is the water?", Action::new("read_gauge")),
+        _ => act(
+            "It's falling by itself, but slowly. Pump.",
+            Action::new("pump"),
+        ),
     }
 }
 
@@ -194,7 +194,7 @@ pub(super) fn cancelled_after_step(stage: &Stage) -> Result<Run> {
     let note = Device::new(
         stage,
         "note",
-        "Writes the level down.",
+        "Records the level.",
         move |_: Nothing, cx| {
             at_step(&cancel, cx.step, 3);
             Ok(Value::from("noted"))
@@ -206,7 +206,7 @@ pub(super) fn cancelled_after_step(stage: &Stage) -> Result<Run> {
         .max_steps(20);
     stage.play(
         engine,
-        Task::new("Note the water level until the evening.").id("water"),
+        Task::new("Record the water level until evening.").id("water"),
     )
 }
 
@@ -239,7 +239,7 @@ pub(super) fn crash(stage: &Stage) -> Result<Run> {
             .tool(WriteFile::new(stage.workspace()?))
             .tool(Endless::new(
                 "copy_all",
-                "Copies what is left in one go.",
+                "Copies everything that is left.",
                 super::tell_parent,
             ))
             .max_steps(20);
@@ -253,14 +253,14 @@ fn copy(state: &State<Copying>, cx: &StepCx<'_>) -> Decided {
     let Copying { copied, of } = state.data;
     if cx.step == 4 {
         return act(
-            "That is too slow. All the rest at once.",
+            "That's too slow. Copy the rest at once.",
             Action::new("copy_all"),
         );
     }
     let action = Action::new("write_file")
         .arg("path", format!("part_{}", cx.step))
         .arg("text", "x\n".repeat(20));
-    act(format!("{copied} of {of} are copied; twenty more."), action)
+    act(format!("{copied} of {of} copied; twenty more."), action)
 }
 
 fn copied(state: &mut State<Copying>, step: &Done<'_>) {

@@ -97,7 +97,7 @@ pub(super) fn budget_time(stage: &Stage) -> Result<Run> {
     let render = Device::new(
         stage,
         "render",
-        "Renders one picture of the film.",
+        "Renders one frame of the film.",
         |args: Frame, _| Ok(json!({"frame": args.frame, "pixels": 921_600})),
     );
     let engine = engine(Actor::new(stage, "renderer", (), next_frame))
@@ -106,13 +106,13 @@ pub(super) fn budget_time(stage: &Stage) -> Result<Run> {
         .max_steps(40);
     stage.play(
         engine,
-        Task::new("Render the film, picture by picture.").id("film"),
+        Task::new("Render the film frame by frame.").id("film"),
     )
 }
 
 fn next_frame(_: &State<()>, cx: &StepCx<'_>) -> Decided {
     act(
-        format!("{} pictures are done.", cx.step),
+        format!("{} frames are done.", cx.step),
         Action::new("render").arg("frame", cx.step + 1),
     )
 }
@@ -147,7 +147,7 @@ pub(super) fn budget_tokens(stage: &Stage) -> Result<Run> {
         .tool(ReadFile::new(stage.workspace()?, 1 << 10));
     stage.play(
         engine,
-        Task::new("Which nights does the book tell of?")
+        Task::new("Which nights does the book describe?")
             .id("book")
             .max_steps(20)
             .max_tokens(4_000),
@@ -166,20 +166,20 @@ pub(super) fn max_rounds(stage: &Stage) -> Result<Run> {
     );
     let replies = [
         calls(
-            "See what is in stock.",
+            "See what's in stock.",
             "call_1",
             "list_dir",
             &json!({"path": "."}),
             (420, 28),
         ),
         calls(
-            "The file says it.",
+            "The file says so.",
             "call_2",
             "read_file",
             &json!({"path": "stock.txt"}),
             (610, 30),
         ),
-        says("There are apples and pears; I am almost sure.", (740, 22)),
+        says("There are apples and pears, I'm almost sure.", (740, 22)),
     ];
     let workspace = stage.workspace()?;
     let engine = engine(Actor::new(stage, "storekeeper", (), ask))
@@ -209,7 +209,7 @@ pub(super) fn stop_on_tool(stage: &Stage) -> Result<Run> {
     let delete = Device::new(
         stage,
         "delete_branch",
-        "Deletes a branch for good.",
+        "Deletes a branch permanently.",
         |args: Named, _| Ok(json!({"deleted": args.name})),
     );
     let engine = engine(Actor::new(stage, "janitor", (), clean_up))
@@ -228,21 +228,18 @@ pub(super) fn stop_on_tool(stage: &Stage) -> Result<Run> {
 fn clean_up(_: &State<()>, cx: &StepCx<'_>) -> Decided {
     let read = Action::new("read_file").arg("path", "branches.txt");
     if cx.step == 0 {
-        return act("The branches stand in a file.", read);
+        return act("The branches are listed in a file.", read);
     }
     let both = [read, Action::new("delete_branch").arg("name", "old-menu")];
     Ok(Some(Decision::act(both).because(
-        "old-menu looks old. Look again, and away with it.",
+        "old-menu looks old. Check once more, then delete it.",
     )))
 }
 
 /// An agent that learns nothing from what it reads.
 pub(super) fn stagnation(stage: &Stage) -> Result<Run> {
     let door = stage.dice.between(2, 9);
-    stage.file(
-        "riddle.txt",
-        &format!("Behind door {door} stands a liar.\n"),
-    );
+    stage.file("riddle.txt", &format!("Behind door {door} is a liar.\n"));
     let engine = engine(Actor::new(stage, "riddler", Reading::default(), stare))
         .tool(ReadFile::new(stage.workspace()?, 1 << 10))
         .stop(Stagnation { steps: 4 })
@@ -254,8 +251,8 @@ fn stare(_: &State<Reading>, cx: &StepCx<'_>) -> Decided {
     let why = [
         "Read it.",
         "Read it again.",
-        "Perhaps slowly.",
-        "Perhaps backwards.",
+        "Maybe slowly.",
+        "Maybe backwards.",
     ];
     let at = usize::try_from(cx.step).unwrap_or_default() % why.len();
     act(
@@ -331,7 +328,7 @@ pub(super) fn model_loop(stage: &Stage) -> Result<Run> {
     let same = |n: u64| {
         let usage = (300 + 90 * n, 25);
         calls(
-            "I will read the list to see what is to do.",
+            "I'll read the list to see what to do.",
             &format!("call_{n}"),
             "read_file",
             &json!({"path": "todo.txt"}),

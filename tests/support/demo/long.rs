@@ -36,7 +36,7 @@ pub(super) fn long(stage: &Stage) -> Result<Run> {
         .critic(reviewer("aim", aim));
     stage.play(
         engine,
-        Task::new("Follow the star until the morning.")
+        Task::new("Follow the star until morning.")
             .id("night")
             .max_steps(STEPS),
     )
@@ -47,8 +47,8 @@ fn watch(state: &State<Night>, cx: &StepCx<'_>) -> Decided {
         return Ok(Some(Decision::default()));
     }
     let why = match state.data.drift {
-        _ if cx.step.is_multiple_of(ENTRY) => "Time for the book.",
-        drift if drift.abs() > 20 => "It runs away.",
+        _ if cx.step.is_multiple_of(ENTRY) => "Time to write it down.",
+        drift if drift.abs() > 20 => "It's moving away.",
         _ => "Steady.",
     };
     act(why, Action::new("look"))

@@ -35,11 +35,11 @@ pub(super) fn model_native(stage: &Stage) -> Result<Run> {
         )
     }))
     .usage(655, 48);
-    both.text = "Both recipes, side by side.".to_owned();
+    both.text = "Compare both recipes.".to_owned();
     both.finish_reason = Some("tool_calls".to_owned());
     let replies = [
         calls(
-            "Where is flour needed?",
+            "Which recipes need flour?",
             "call_1",
             "search",
             &json!({"pattern": "flour", "path": "recipes"}),
@@ -47,7 +47,7 @@ pub(super) fn model_native(stage: &Stage) -> Result<Run> {
         ),
         both,
         says(
-            &format!("You need {} g of flour in all.", dough + 300),
+            &format!("You need {} g of flour in total.", dough + 300),
             (842, 19),
         ),
     ];
@@ -84,7 +84,7 @@ pub(super) fn model_react(stage: &Stage) -> Result<Run> {
             (390, 34),
         ),
         says(
-            "Thought: One line is enough, but is it the right line of buses?\nAction: read_file(path=\"timetable.txt\", end_line=2)",
+            "Thought: One line is enough, but is it the right bus line?\nAction: read_file(path=\"timetable.txt\", end_line=2)",
             (455, 36),
         ),
         says(
@@ -116,7 +116,7 @@ pub(super) fn recovered_error(stage: &Stage) -> Result<Run> {
     );
     let replies = [
         says(
-            "Thought: First the text.\nAction: read_file(path=\"letter.txt\")",
+            "Thought: First, the text.\nAction: read_file(path=\"letter.txt\")",
             (350, 22),
         ),
         says(
@@ -124,7 +124,7 @@ pub(super) fn recovered_error(stage: &Stage) -> Result<Run> {
             (470, 40),
         ),
         says(
-            "Thought: Again, to the end this time.\nAction: replace_lines(path=\"letter.txt\", start_line=2, end_line=2, text=\"thank you for your letter.\")",
+            "Thought: Again, with the whole line this time.\nAction: replace_lines(path=\"letter.txt\", start_line=2, end_line=2, text=\"thank you for your letter.\")",
             (590, 48),
         ),
         says(
@@ -219,7 +219,7 @@ fn protocol(state: &State<Protocol>, cx: &StepCx<'_>) -> Prompt {
         task()
     } else {
         format!(
-            "{} The protocol so far: {}",
+            "{} The log so far: {}",
             task(),
             "tower called. ".repeat(usize::try_from(cx.step * 30).unwrap_or_default())
         )

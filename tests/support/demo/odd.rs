@@ -61,7 +61,7 @@ pub(super) fn unicode(stage: &Stage) -> Result<Run> {
     let collect = Device::new(
         stage,
         "collect",
-        "Gives one odd text. </script>",
+        "Returns one odd text. </script>",
         |_: Nothing, cx| {
             let at = usize::try_from(cx.step).unwrap_or_default() % TEXTS.len();
             let (key, text) = TEXTS.get(at).copied().unwrap_or_default();
@@ -111,7 +111,7 @@ fn odd(_: &State<Oddities>, cx: &StepCx<'_>) -> Decided {
             Action::new("collect"),
         ),
         step if step == many => act(
-            "A line of some thousand bytes.",
+            "A line of a few thousand bytes.",
             Action::new("read_file").arg("path", "très long 文.txt"),
         ),
         step if step == many + 1 => {

@@ -84,7 +84,7 @@ pub(super) fn plan(stage: &Stage) -> Result<Run> {
     .max_steps(20);
     stage.play(
         engine,
-        Task::new("Write the handbook, a file for each part.").id("handbook"),
+        Task::new("Write the handbook, one file per part.").id("handbook"),
     )
 }
 
@@ -100,14 +100,16 @@ fn next_part(state: &State<Handbook>, _: &StepCx<'_>) -> Decided {
     let next = parts().find(|(_, part)| part.status == Status::Todo);
     let Some((item, part)) = next else {
         return act(
-            "All is written. Look once more at what there is.",
+            "Everything is written. Check it once more.",
             Action::new("list_dir").arg("path", "."),
         );
     };
     let path = format!("{}/{}.md", item.title, part.title.replace(' ', "_"));
     let why = format!(
-        "{left} parts are left; {} / {} is next and waits for nothing.",
-        item.title, part.title
+        "{left} {} to write. Next: {} / {}, which depends on nothing unfinished.",
+        if left == 1 { "part" } else { "parts" },
+        item.title,
+        part.title
     );
     let text = format!(
         "# {}\n\nHow to {}: {}.\n",
@@ -225,7 +227,7 @@ struct Many {
 fn sort(state: &State<Letters>, _: &StepCx<'_>) -> Decided {
     let many = state.data.left.min(3);
     act(
-        format!("{} are left, three fit into a hand.", state.data.left),
+        format!("{} are left, and I can hold three.", state.data.left),
         Action::new("sort_letters").arg("many", many),
     )
 }
@@ -256,13 +258,13 @@ pub(super) fn wait(stage: &Stage) -> Result<Run> {
         .tool(Device::new(
             stage,
             "job_status",
-            "Says how far the job is.",
+            "Reports the progress of the job.",
             queue,
         ))
         .max_steps(14);
     stage.play(
         engine,
-        Task::new("Wait until the build is done and say so.").id("build"),
+        Task::new("Wait until the build is done, then say so.").id("build"),
     )
 }
 
@@ -277,15 +279,15 @@ fn patience(state: &State<Waited>, cx: &StepCx<'_>) -> Decided {
     match jobs_ahead {
         Some(0) => answer(
             "The job is done.",
-            format!("The build is done. It was waited for {waits} times."),
+            format!("The build is done, after {waits} waits."),
         ),
         Some(ahead) if !cx.step.is_multiple_of(2) => {
             let jobs = if ahead == 1 { "job is" } else { "jobs are" };
             Ok(Some(Decision::wait(format!(
-                "{ahead} {jobs} ahead of ours; asking again at once would not help."
+                "{ahead} {jobs} ahead of ours; asking again right away wouldn't help."
             ))))
         }
-        _ => act("How far is it?", Action::new("job_status")),
+        _ => act("How far along is it?", Action::new("job_status")),
     }
 }
 
@@ -302,14 +304,15 @@ pub(super) fn branch(stage: &Stage) -> Result<Run> {
         .tool(Device::new(
             stage,
             "walk",
-            "Walks `km` kilometres along a way.",
+            "Walks `km` kilometers along a path.",
             |args: Way, _| Ok(json!({"way": args.way, "km": args.km})),
         ))
         .selector(HighestScore)
         .max_steps(8);
     stage.play(
         engine,
-        Task::new("Walk to the hut, at least 12 km, by the best way at each crossing.").id("hike"),
+        Task::new("Walk at least 12 km to the hut, and choose the best path at each crossing.")
+            .id("hike"),
     )
 }
 
@@ -353,7 +356,7 @@ fn choose(state: &State<Walk>, cx: &StepCx<'_>) -> Decided {
             .meta("score", score)
     });
     Ok(Some(
-        Decision::branch(candidates).because("Three ways lead on from here."),
+        Decision::branch(candidates).because("Three paths lead on from here."),
     ))
 }
 

@@ -91,18 +91,17 @@ fn inquire(state: &State<PreparedSweep>, cx: &StepCx<'_>) -> Decided {
     } = &state.data;
     match (cx.step, sources.unread.first()) {
         (0, _) => act(
-            "First see what the archive holds.",
+            "First, see what's in the archive.",
             Action::new("list_dir").arg("path", "archive"),
         ),
         (1, _) => {
             let action = Action::new("search")
                 .arg("pattern", r"was finished in \d{4}")
                 .arg("path", "archive");
-            act("Every source that names a year.", action)
+            act("Find every source that names a year.", action)
         }
         (_, Some(next)) => {
-            let why =
-                format!("{next} makes a claim. Read it in its context before it is believed.");
+            let why = format!("{next} makes a claim. Read it in context before believing it.");
             act(why, Action::new("read_file").arg("path", &**next))
         }
         (_, None) => {
@@ -119,7 +118,7 @@ fn inquire(state: &State<PreparedSweep>, cx: &StepCx<'_>) -> Decided {
                 "doubts": contradictions,
             });
             answer(
-                "All sources are read, and the earliest year stands in a source of its own time.",
+                "All sources are read, and the earliest year is in a contemporary source.",
                 found.to_string(),
             )
         }
@@ -222,7 +221,7 @@ pub(super) fn refused_answer(stage: &Stage) -> Result<Run> {
         .max_steps(6);
     stage.play(
         engine,
-        Task::new("What is in the till? Answer as JSON.").id("till"),
+        Task::new("What's in the till? Answer as JSON.").id("till"),
     )
 }
 
@@ -235,7 +234,7 @@ fn count_till(state: &State<Till>, cx: &StepCx<'_>) -> Decided {
     let content = &state.data.content;
     match cx.feedback.first() {
         _ if content.is_empty() => act(
-            "The till is counted in a file.",
+            "The till's contents are in a file.",
             Action::new("read_file").arg("path", "till.txt"),
         ),
         None => {
@@ -243,13 +242,10 @@ fn count_till(state: &State<Till>, cx: &StepCx<'_>) -> Decided {
                 .iter()
                 .map(|(what, many)| format!("{many} {what}"))
                 .collect();
-            answer(
-                "That is easily said.",
-                format!("There are {}.", said.join(" and ")),
-            )
+            answer("That's easy.", format!("There are {}.", said.join(" and ")))
         }
         Some(refusal) => answer(
-            format!("\"{refusal}\" So: an object."),
+            format!("\"{refusal}\" So it must be an object."),
             json!(content).to_string(),
         ),
     }
@@ -283,7 +279,7 @@ pub(super) fn success(stage: &Stage) -> Result<Run> {
         .max_steps(6);
     stage.play(
         engine,
-        Task::new("Check disk.img. Say VERIFIED once its size and its sum agree.").id("disk"),
+        Task::new("Check disk.img. Say VERIFIED once its size and checksum match.").id("disk"),
     )
 }
 
@@ -298,16 +294,16 @@ fn check_disk(_: &State<()>, cx: &StepCx<'_>) -> Decided {
         |why: &str, command: &str| act(why, Action::new("run_command").arg("command", command));
     match cx.step {
         0 => run(
-            "Its size, in blocks of 16 bytes.",
+            "First its size, in blocks of 16 bytes.",
             "echo $(($(wc -c < disk.img) / 16)) blocks",
         ),
         1 => run(
-            &format!("{}. And the sum of its bytes.", stdout()),
+            &format!("{}. Now its checksum.", stdout()),
             "cksum < disk.img | cut -d ' ' -f 1",
         ),
         _ => answer(
-            "Both are what they should be.",
-            format!("Size and sum ({}) agree: VERIFIED", stdout()),
+            "Both are as expected.",
+            format!("Size and checksum ({}) match: VERIFIED", stdout()),
         ),
     }
 }

@@ -181,14 +181,14 @@ fn find_way(state: &State<Walker>, cx: &StepCx<'_>) -> Decided {
         .and_then(|before| WAYS.iter().find(|(_, dx, dy)| (x + dx, y + dy) == *before));
     match (fresh, back) {
         (Some((to, ..)), _) => act(
-            format!("{to} is open and not walked yet."),
+            format!("{to} is open, and I haven't been there."),
             Action::new("move").arg("to", *to),
         ),
         (None, Some((to, ..))) => act(
             format!("A dead end: back {to}."),
             Action::new("move").arg("to", *to),
         ),
-        (None, None) => Ok(Some(Decision::wait("There is no way at all."))),
+        (None, None) => Ok(Some(Decision::wait("There is no way out."))),
     }
 }
 
