@@ -1,4 +1,4 @@
-//! Opens the files that the board keeps for itself in a cache directory.
+//! Opens the files that board keeps for itself in a cache directory.
 //!
 //! Other users who can write to that directory may have replaced these files with a pipe that
 //! blocks the reader, an endless device, or a link to a file elsewhere. This module must not know

@@ -15,7 +15,7 @@ pub struct Lost {
     pub count: usize,
     /// The ordinal of the first missing step. Later steps can't be counted.
     pub from: u64,
-    /// Whether the steps have lines, but the run has more steps than the board keeps.
+    /// Whether the steps have lines, but the run has more steps than board keeps.
     pub is_skipped: bool,
 }
 

@@ -6,8 +6,8 @@
 use super::format::count;
 use crate::model::Index;
 
-/// Describes how many steps a run has and which ordinals exist: `400,000 steps (the board
-/// keeps 124,400, numbered 0 to 124,399)`. Returns `None` if the board keeps all steps, or none.
+/// Describes how many steps a run has and which ordinals exist: `400,000 steps (board
+/// keeps 124,400, numbered 0 to 124,399)`. Returns `None` if board keeps all steps, or none.
 pub(crate) fn kept_of_all(index: &Index) -> Option<String> {
     let (kept, all) = (index.steps().len(), index.step_count());
     let last = kept.checked_sub(1).filter(|_| kept < all)?;

@@ -26,7 +26,7 @@ words! {
         Error = "error",
         /// Ended without recording an end.
         Died = "died",
-        /// Ended with a word unknown to the board, or without any.
+        /// Ended with a word unknown to board, or without any.
         Unknown = "unknown",
     }
 }

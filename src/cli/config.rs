@@ -158,7 +158,7 @@ pub(super) fn tag_file() -> Option<TagFile> {
     Some(TagFile::new(own.parent()?.to_owned()))
 }
 
-/// Reads the user's tags for a board that follows them. If the file can't be used, the board starts
+/// Reads the user's tags for a board that follows them. If the file can't be used, board starts
 /// without them, and uses them once the file is mended.
 pub(super) fn followed_tags() -> Arc<FollowedTags> {
     let (tags, fault) = FollowedTags::follow(tag_file());

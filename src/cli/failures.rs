@@ -106,7 +106,7 @@ fn write_table(report: &Failures, look: &Look, out: &mut dyn Write) -> io::Resul
         "Where",
         "Runs",
         "Times",
-        "Ended",
+        "Runs ended",
         "Last seen",
         "First seen",
         "ID",

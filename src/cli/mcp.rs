@@ -1,4 +1,4 @@
-//! `board mcp`: runs the board as a Model Context Protocol server on stdin and stdout, for coding
+//! `board mcp`: runs board as a Model Context Protocol server on stdin and stdout, for coding
 //! agents that ask why a run stopped.
 
 use std::io::Write;

@@ -236,7 +236,7 @@ fn write_text(overview: &Overview, look: &Look, out: &mut dyn Write) -> io::Resu
     });
     table(
         "Newest failure",
-        &["Where", "Runs", "Ended run", "First seen", ""],
+        &["Where", "Runs", "Runs ended", "First seen", ""],
         &failures.collect::<Vec<_>>(),
         &[2, 3, 4],
         look,

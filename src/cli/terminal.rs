@@ -1,4 +1,4 @@
-//! Filters terminal output: only text and the board's own colors pass, no other control sequences.
+//! Filters terminal output: only text and board's own colors pass, no other control sequences.
 //!
 //! Commands write text from traces in many places, as lines and as JSON. All of it passes through
 //! here, so none of it has to be trusted. Output to a file or a program isn't changed.

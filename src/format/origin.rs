@@ -1,4 +1,4 @@
-//! Determines from a file's name and beginning what wrote it: a tool that the board supports,
+//! Determines from a file's name and beginning what wrote it: a tool that board supports,
 //! QitOS, board's engine, or another program. Must not know the disk.
 
 use std::borrow::Cow;

@@ -1,10 +1,10 @@
-//! Caches the summaries of runs between starts of the board, in one file per root outside of all
+//! Caches the summaries of runs between starts of board, in one file per root outside of all
 //! run directories.
 //!
 //! A row is a checksum, a summary, and the stamps of the files that the summary was made from. It's
 //! valid only while the files still have these stamps. Changes are appended: the later of two rows
 //! for the same run counts, and a board that stops while writing loses only the rows that aren't
-//! written yet. The file may be deleted at any time. If another build of the board wrote it, or a
+//! written yet. The file may be deleted at any time. If another build of board wrote it, or a
 //! row is torn or damaged, the affected runs are read again. The file contains tasks and answers,
 //! so only its owner may read it.
 //!
@@ -71,7 +71,7 @@ pub(super) struct Cache {
     /// The runs that the files contain, by a hash of their path, with a hash of their stamps and
     /// corrections.
     noted: Mutex<HashMap<u64, u64>>,
-    /// Set when the board is stopping, to abandon long writes.
+    /// Set when board is stopping, to abandon long writes.
     stopping: AtomicBool,
 }
 
@@ -133,7 +133,7 @@ impl Cache {
         self.noted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Abandons a rewrite of a file, which may take longer than the board has left.
+    /// Abandons a rewrite of a file, which may take longer than board has left.
     pub(super) fn hurry(&self) {
         self.stopping.store(true, Ordering::Relaxed);
     }
@@ -142,7 +142,7 @@ impl Cache {
     /// before their keys.
     ///
     /// # Errors
-    /// Returns the system's error, or an error if the board is stopping. An existing file is then
+    /// Returns the system's error, or an error if board is stopping. An existing file is then
     /// unchanged.
     pub(super) fn save(&self, root: &Path, prefix: &str, runs: &[Arc<Run>]) -> io::Result<()> {
         fs::create_dir_all(&self.dir)?;
@@ -170,7 +170,7 @@ impl Cache {
     }
 
     /// Appends those of the `runs` that are evicted and missing from the file, those that take
-    /// longest to read first. If the board is killed meanwhile, only the rest is lost.
+    /// longest to read first. If board is killed meanwhile, only the rest is lost.
     ///
     /// # Errors
     /// Returns the system's error.

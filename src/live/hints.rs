@@ -45,7 +45,7 @@ impl Hints {
     pub(super) fn take(&self, event: notify::Result<notify::Event>) {
         let mut inbox = self.lock();
         match event {
-            // The board's own reads cause these.
+            // Board's own reads cause these.
             Ok(event) if matches!(event.kind, EventKind::Access(_)) => return,
             Ok(event) => {
                 let moves = matches!(

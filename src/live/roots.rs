@@ -1,4 +1,4 @@
-//! Holds the state of one root: its name on the board, its scanner, and its cached runs.
+//! Holds the state of one root: its name in board, its scanner, and its cached runs.
 
 use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -47,7 +47,7 @@ impl Root {
         roots.into_iter().zip(prefixes).map(root).collect()
     }
 
-    /// Returns the board's key for the run that this root calls `key`.
+    /// Returns board's key for the run that this root calls `key`.
     pub(super) fn key(&self, key: RunKey) -> RunKey {
         if self.prefix.is_empty() {
             key

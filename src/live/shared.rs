@@ -75,7 +75,7 @@ pub(super) struct Shared {
 /// The state of watching.
 #[derive(Debug, Clone)]
 pub(crate) struct Status {
-    /// How the board learns of changes.
+    /// How board learns of changes.
     pub mode: Mode,
     /// When the roots were last scanned.
     pub looked: Instant,
@@ -93,7 +93,7 @@ pub(crate) struct Status {
     pub roots: Vec<RootStatus>,
 }
 
-/// How the board learns of changes.
+/// How board learns of changes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Mode {
     /// File system events, and a sweep that catches what they miss.

@@ -1,4 +1,4 @@
-//! Sends the requests of object_store with the board's own client: counts them, and limits the time and size of answers.
+//! Sends the requests of object_store with board's own client: counts them, and limits the time and size of answers.
 //!
 //! object_store can retry too, but not after the wait that a store asks for, and not for a damaged body. So each request
 //! is sent once here, and [`super::store`] retries.

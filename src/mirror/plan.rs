@@ -133,7 +133,7 @@ pub(super) fn plan(
     let stay: HashSet<&str> = stay.collect();
     let is_gone = |key: &&String| !stay.contains(&***key);
     plan.gone = kept.keys().filter(is_gone).cloned().collect();
-    // The board keeps what it read from them.
+    // Board keeps what it read from them.
     let is_here = |object: &Object| kept.get(&object.key).is_some_and(|kept| !kept.evicted);
     let here = known.into_iter().filter(is_here);
     plan.evict = here.map(|object| object.key).collect();

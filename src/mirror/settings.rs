@@ -1,7 +1,7 @@
 //! Reads how to reach a store and as whom, from the environment and the files of the AWS tools.
 //!
 //! Knows no requests. object_store reads the settings of Google and Azure, and gets credentials for web identities,
-//! containers and machines. It doesn't read AWS profiles, so the board does. For profiles that need more (single sign-on,
+//! containers and machines. It doesn't read AWS profiles, so board does. For profiles that need more (single sign-on,
 //! programs that print keys), errors name a workaround.
 
 use std::collections::BTreeMap;
@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use super::address::{Address, Cloud};
 use crate::error::{Error, Kind, Result};
 
-/// The workaround for credentials that the board can't get.
+/// The workaround for credentials that board can't get.
 const EXPORT: &str =
     "`aws configure export-credentials --format env` prints keys that board understands";
 /// The region if none is set.
@@ -59,7 +59,7 @@ pub(super) enum Login {
     Keys(Credentials),
     /// As object_store decides.
     Options,
-    /// Not at all, which public buckets in AWS accept. If the store refuses and `then_instance` is set, the board asks the
+    /// Not at all, which public buckets in AWS accept. If the store refuses and `then_instance` is set, board asks the
     /// metadata service of the machine for credentials. Asking it first takes seconds outside of a cloud.
     Anonymous { then_instance: bool },
     /// With the role of the machine in AWS.

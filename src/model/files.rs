@@ -9,7 +9,7 @@ pub struct Span {
     pub len: u64,
 }
 
-/// The longest line that the board parses. Longer lines only have a position. 8 MiB is forty times
+/// The longest line that board parses. Longer lines only have a position. 8 MiB is forty times
 /// the longest line seen in real traces (220 KB).
 pub const MAX_LINE_BYTES: u64 = 8 << 20;
 

@@ -63,7 +63,7 @@ pub(crate) struct AppState {
     pub(crate) edits: Arc<edits::recent::Found>,
     /// The saved views of the run table.
     pub(crate) views: SavedViews,
-    /// The editor that pages link files to. `None` if other machines can reach the board.
+    /// The editor that pages link files to. `None` if other machines can reach board.
     pub(crate) editor: Option<Arc<Editor>>,
     /// True once the server is to stop, which ends all streams.
     pub(crate) stopping: watch::Receiver<bool>,
@@ -123,12 +123,12 @@ impl AppState {
         self.walks.take().await
     }
 
-    /// Parses a query whose dates are those of the current time in the board's zone.
+    /// Parses a query whose dates are those of the current time in board's zone.
     pub(crate) fn query(&self, text: &str) -> Query {
         Query::parse_at(text, &self.clock())
     }
 
-    /// Returns a clock with the current time in the board's zone.
+    /// Returns a clock with the current time in board's zone.
     pub(crate) fn clock(&self) -> Clock {
         Clock::at(now(), &self.zone)
     }

@@ -5,7 +5,7 @@ use tokio::sync::oneshot;
 use super::error::WebError;
 
 /// Runs `work` on a blocking thread, so that it delays no other request. A panic in it becomes a
-/// fault of the board.
+/// fault of board.
 pub(crate) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, WebError> {

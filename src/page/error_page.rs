@@ -94,7 +94,7 @@ fn page(error: &Refusal, state: &AppState) -> Response {
     }
 }
 
-/// Responds to a panic in a handler. The panic is a bug of the board, and the server continues.
+/// Responds to a panic in a handler. The panic is a bug of board, and the server continues.
 #[expect(
     clippy::needless_pass_by_value,
     reason = "CatchPanicLayer requires this signature"

@@ -296,7 +296,7 @@ impl View {
                 "” and continued.",
             ),
             // If each failure ended one run, none of them leads.
-            1 if self.report.runs_ended > 1 => {
+            _ if self.has_no_lead() => {
                 return plain(format!(
                     "{} of {} ended with a failure",
                     count(self.report.runs_ended as u64),
@@ -323,7 +323,17 @@ impl View {
                 if new == 1 { "is" } else { "are" }
             ),
         };
-        format!("{new}{}", self.report.runs_words())
+        if self.has_no_lead() {
+            format!("{new}{}.", self.report.runs_with_failures_words())
+        } else {
+            format!("{new}{}", self.report.runs_words())
+        }
+    }
+
+    /// Returns whether several failures ended a run and none ended more than one. The headline
+    /// then says how many runs ended with a failure.
+    fn has_no_lead(&self) -> bool {
+        matches!(self.report.all.first, Some((_, _, 1))) && self.report.runs_ended > 1
     }
 
     /// Returns the days from the first failure to the last.

@@ -41,7 +41,7 @@ pub(crate) struct RunView<'a> {
     pub now: i64,
     /// Why the data isn't being updated, if it isn't.
     pub stale: Option<&'a str>,
-    /// Finds the related runs among all runs on the board.
+    /// Finds the related runs among all known runs.
     pub related_runs: &'a dyn Fn() -> Vec<RelatedRun>,
     /// The time zone for clock times.
     pub zone: &'a TimeZone,

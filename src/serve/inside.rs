@@ -1,4 +1,4 @@
-//! Lets other parts of this process query the board as an HTTP client would, without a network.
+//! Lets other parts of this process query board as an HTTP client would, without a network.
 
 use std::fmt;
 
@@ -14,7 +14,7 @@ use crate::serve::routes::answers;
 /// Limits the bytes of a response. Longer ones are an error.
 const MAX_ANSWER: usize = 16 << 20;
 
-/// The board's router, for calls from inside the process.
+/// Board's router, for calls from inside the process.
 #[derive(Clone)]
 pub(super) struct Inside(TowerToHyperService<Router>);
 

@@ -26,7 +26,7 @@ pub(crate) use crate::serve::token::Token;
 
 pub(crate) use crate::page::app::AppState;
 
-/// Returns the board as a router, to serve or to nest. If `token` is given, every request must
+/// Returns board as a router, to serve or to nest. If `token` is given, every request must
 /// present it.
 pub(crate) fn router(state: AppState, token: Option<Token>) -> Router {
     let gate = token.map(|token| Arc::new(guard::Gate::new(token)));

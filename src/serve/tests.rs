@@ -173,7 +173,7 @@ async fn a_line_that_is_not_parsed_costs_no_page() {
     }
 }
 
-/// Writes a run that ended an hour ago, so that the board parks it.
+/// Writes a run that ended an hour ago, so that board parks it.
 fn write_old_run(root: &Path, key: &str) {
     let dir = root.join(key);
     std::fs::create_dir(&dir).unwrap();

@@ -22,7 +22,7 @@ use crate::writer::Writer;
 
 /// Lengths of the runs that steps are appended to.
 const LENGTHS: [u64; 3] = [100, 10_000, 100_000];
-/// Maximum number of bytes read per file and refresh, as in the board.
+/// Maximum number of bytes read per file and refresh, as in board.
 const LIMIT: u64 = 4 << 20;
 
 pub(crate) fn run(options: &Options) {

@@ -2,7 +2,7 @@
 //! objects of one run each, then tables of as many runs on disk. Extrapolates to a million runs a
 //! day. docs/fleet.md cites the results.
 //!
-//! The store is on the loopback and answers at once. CPU time and requests are the board's own, and
+//! The store is on the loopback and answers at once. CPU time and requests are board's own, and
 //! the latency of a real store isn't included.
 
 use std::fmt::Write as _;

@@ -1,4 +1,4 @@
-//! Measures the board's performance: `cargo bench --bench board -- NAME [--option VALUE]...`
+//! Measures board's performance: `cargo bench --bench board -- NAME [--option VALUE]...`
 //!
 //! | name | measures | options |
 //! |---|---|---|

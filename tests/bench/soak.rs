@@ -57,7 +57,7 @@ pub(crate) fn run(options: &Options) {
     let (counts, address, pid) = (Counts::default(), board.address, board.pid());
     let start = Instant::now();
     let mut memory = Vec::new();
-    // A stream without a reader. The board must not keep what it can't send.
+    // A stream without a reader. Board must not keep what it can't send.
     let _unread = http::open(address, "GET", "/events", &[]).expect("a stream opens");
     std::thread::scope(|scope| {
         let (counts, root) = (&counts, root.as_path());
@@ -193,7 +193,7 @@ fn ask(address: SocketAddr, asker: u64, counts: &Counts) {
             Ok(200..=400) => {}
             // The run was deleted after it was listed, or has fewer steps.
             Ok(404) => _ = counts.not_there.fetch_add(1, Relaxed),
-            // The board evaluates a few what-if questions at a time and refuses the others.
+            // Board evaluates a few what-if questions at a time and refuses the others.
             Ok(503) if path.contains("whatif?") => _ = counts.busy.fetch_add(1, Relaxed),
             answer => {
                 println!("  {path}: {answer:?}");

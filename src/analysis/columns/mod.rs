@@ -17,9 +17,9 @@ pub(crate) use document::RunRow;
 pub(crate) use step::StepSubject;
 pub(crate) use table::{COLUMNS, INDEXING, NO_STOP};
 
-/// The name of the run on the board.
+/// The name of the run in board.
 pub(crate) const RUN: &Column = named("run");
-/// The status that the board assigns to the run.
+/// The status that board assigns to the run.
 pub(crate) const STATUS: &Column = named("status");
 /// What came of the run.
 pub(crate) const RESULT: &Column = named("result");

@@ -37,7 +37,7 @@ pub(crate) static COLUMNS: &[Column] = &[
         Text(|run| run.run_id.as_deref()),
     )
     .about("The id that the trace records"),
-    // The status in the manifest. The board's own is in the column `status`.
+    // The status in the manifest. Board's own is in the column `status`.
     row(
         "manifest_status",
         "status",
@@ -72,7 +72,7 @@ pub(crate) static COLUMNS: &[Column] = &[
     )
     .about("How the run turned out, regardless of what stopped it: success, finished, failed, limit, error, cancelled, unknown"),
     // A manifest that says `running` proves nothing. So queries match the manifest's status only if
-    // it isn't one of the board's own words.
+    // it isn't one of board's own words.
     row(
         "status",
         "mark",

@@ -276,7 +276,7 @@ fn a_truncated_result_does_not_count_as_different() {
         Relation::Cut,
         "two truncated results aren't known to be equal"
     );
-    // The board's own engine records the truncation beside the output.
+    // Board's own engine records the truncation beside the output.
     let ours = result(r#"{"status": "success", "output": "s", "cut_from_bytes": 900}"#);
     assert_eq!(relation(&ours, &whole), Relation::Cut);
     let talk = wrapped(r#""the marker is ... [truncated, N chars total] ...""#);

@@ -275,7 +275,7 @@ pub(crate) fn record(index: &Index, lines: &dyn Lines, depth: Depth) -> Record {
     record
 }
 
-/// Returns the facts and rules of a run of the board's own engine, as far as the index holds them.
+/// Returns the facts and rules of a run of board's own engine, as far as the index holds them.
 /// Returns `None` if the index holds no rules.
 pub(super) fn kept(index: &Index) -> Option<Record> {
     let rules = index.manifest_of_end()?.rules.as_ref();
@@ -407,7 +407,7 @@ fn from_line(ordinal: usize, head: &StepHead, lines: &dyn Lines) -> Option<StepF
     StepFacts::from_step(ordinal as u64, &format::step(&record)?).ok()
 }
 
-/// Returns the facts of a step of the board's own engine without reading its line. The facts show
+/// Returns the facts of a step of board's own engine without reading its line. The facts show
 /// only whether texts are equal.
 fn from_head(
     index: &Index,

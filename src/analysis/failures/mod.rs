@@ -470,15 +470,20 @@ fn plain(message: &str) -> String {
 impl Failures {
     /// Returns how many runs had a failure, and what became of them, in a sentence.
     pub(crate) fn runs_words(&self) -> String {
-        let of = format!(
-            "{} of {} had failures",
-            count(self.runs_with_failures as u64),
-            counted(self.runs, "run")
-        );
+        let of = self.runs_with_failures_words();
         match self.runs_ended {
             0 => format!("{of}; none of them ended with one."),
             ended => format!("{of}; {} of them ended with one.", count(ended as u64)),
         }
+    }
+
+    /// Returns how many runs had a failure, without a full stop.
+    pub(crate) fn runs_with_failures_words(&self) -> String {
+        format!(
+            "{} of {} had failures",
+            count(self.runs_with_failures as u64),
+            counted(self.runs, "run")
+        )
     }
 
     /// States what isn't counted, in sentences without a full stop.

@@ -122,7 +122,7 @@ pub trait Subject {
     fn text(&self, out: &mut dyn FnMut(&str));
 
     /// Passes every word of `field` to `out`. If two vocabularies meet, it passes both words: for
-    /// `status` the board's word and the manifest's, for `critic` the names and their decisions.
+    /// `status` board's word and the manifest's, for `critic` the names and their decisions.
     fn words(&self, field: &Column, out: &mut dyn FnMut(&str));
 
     /// Passes the numbers of `field` to `out`: usually one, or several if a step has several

@@ -376,7 +376,7 @@ fn steps_that_ask_for_the_same_lie_over_each_other() {
 /// A step and its score, as written in a file.
 type Read = (usize, Option<f64>);
 
-/// Reads the scores from the steps file without the board: (step, score) pairs by name.
+/// Reads the scores from the steps file without board: (step, score) pairs by name.
 fn read_plainly(dir: &Path) -> Vec<(String, Vec<Read>)> {
     let mut lanes: Vec<(String, Vec<Read>)> = Vec::new();
     let bytes = fs::read(dir.join("steps.jsonl")).unwrap_or_default();

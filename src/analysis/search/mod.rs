@@ -157,7 +157,7 @@ impl Needle {
             self.walk(&json, &mut Vec::new(), &mut found);
             return found;
         }
-        // If the board can repair a line, it shows the repaired one.
+        // If board can repair a line, it shows the repaired one.
         if let Retreat::Repaired { text, .. } = retreat(line, |text| Json::parse(text).is_some())
             && let Some(json) = Json::parse(&text)
         {
@@ -240,7 +240,7 @@ enum Part<'a> {
     Item(usize),
 }
 
-/// Formats a path like the rest of the board: `a.b[0]["odd key"]`.
+/// Formats a path like the rest of board: `a.b[0]["odd key"]`.
 fn spelled(path: &[Part<'_>]) -> String {
     let mut text = String::new();
     for part in path {

@@ -36,7 +36,7 @@ mod tests;
 /// The facts about a run that lists, search and headers need.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
-    /// The run's name on the board. Not stored, since it depends on how the roots are named.
+    /// The run's name in board. Not stored, since it depends on how the roots are named.
     #[serde(skip, default = "unnamed")]
     pub key: RunKey,
     /// The directory, as the user would type it. Not stored either.
@@ -654,7 +654,7 @@ impl Summary {
     }
 
     /// Returns the run that its first records are copied from, if known: its key, or its id if it
-    /// isn't on the board.
+    /// isn't known.
     pub fn copied_from(&self) -> Option<&str> {
         let relation = &self.relation;
         let declared = self

@@ -220,7 +220,7 @@ pub(crate) fn verdict(index: &Index, life: &Life) -> Verdict {
         let (mark, wording) = ended::read(&facts, ended);
         let base = verdict(ended.outcome, mark, ended.certainty, wording);
         return Verdict {
-            // The board's own description of the last records isn't a recorded reason.
+            // Board's own description of the last records isn't a recorded reason.
             stop_reason: Some(&*ended.word)
                 .filter(|word| !word.is_empty() && !ended.is_own_word())
                 .map(Shared::from),

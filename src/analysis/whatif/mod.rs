@@ -148,7 +148,7 @@ pub struct RuleSet {
     depth: Depth,
     /// For each rule, how it's switched off, if it is.
     off: Vec<Option<String>>,
-    /// Whether the board suggested these rules.
+    /// Whether board suggested these rules.
     suggested: bool,
 }
 
@@ -179,7 +179,7 @@ impl RuleSet {
         })
     }
 
-    /// Marks the rules as the board's own suggestion, which the headline mentions.
+    /// Marks the rules as board's own suggestion, which the headline mentions.
     #[must_use]
     pub fn suggested(self, suggested: bool) -> Self {
         Self { suggested, ..self }

@@ -291,7 +291,7 @@ fn from_tool(summary: &Summary, index: &Index, evidence: &mut Vec<Evidence>) {
         format!(": {words}")
     };
     let text = match &*ended.word {
-        // No record names the end, so the sentence is what the board inferred.
+        // No record names the end, so the sentence is what board inferred.
         "" => format!("{}{detail}", ended.headline),
         word if ended.is_own_word() => format!("{}{detail}", capitalised(word)),
         word if ended.certainty == Certainty::Recorded => {

@@ -1,7 +1,7 @@
 //! Replays a recording as a growing run, appending its lines at the recorded pace.
 //!
 //! All times are shifted by the same amount, so that the run happens now and its records agree on
-//! how long it took. The manifest names this process, so the board shows the run as running, and as
+//! how long it took. The manifest names this process, so board shows the run as running, and as
 //! died if this process is killed.
 
 use std::fs::{self, File, OpenOptions};

@@ -77,7 +77,7 @@ struct Report<'a> {
     last_text: Option<&'a str>,
     /// Completed steps, as counted by limits.
     steps: u64,
-    /// Started steps, as listed by the board. `None` if the trace can't be read.
+    /// Started steps, as listed by board. `None` if the trace can't be read.
     steps_begun: Option<usize>,
     tokens: u64,
     /// Whether some of these tokens are estimates.

@@ -261,7 +261,7 @@ proptest! {
         let again = set.replay_from(resumed, &facts);
         prop_assert_eq!(again.verdict.as_ref(), Some(&recorded));
         prop_assert_eq!(again.stats.steps, result.stats.steps);
-        // The board's own way: its index, and a line only if necessary. Answers are judged by their
+        // Board's own way: its index, and a line only if necessary. Answers are judged by their
         // texts.
         let files = Files::open(&disk.dir.as_ref().unwrap().path().join("r"));
         let read = files.record(Depth::Texts);

@@ -42,7 +42,7 @@ impl Run {
             .is_some_and(|store| store.has_evicted() && store.is_evicted(&self.files()))
     }
 
-    /// Returns whether the run stays on the board without its files, because it was read
+    /// Returns whether the run stays known without its files, because it was read
     /// completely.
     pub(in crate::live) fn stays(&self) -> bool {
         self.is_evicted() && self.is_known() && !self.summary().partial

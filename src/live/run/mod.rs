@@ -29,7 +29,7 @@ use crate::trace::{
     StampsHash, is_running,
 };
 
-/// A run that the board follows.
+/// A run that board follows.
 ///
 /// A run that ended and has no viewers is *evicted*: only its summary stays in memory, with the
 /// stamps of its files, which show whether the summary is still valid. Requesting its index reads
@@ -247,7 +247,7 @@ impl Run {
         true
     }
 
-    /// Returns the run's key on the board.
+    /// Returns the run's key in board.
     pub(crate) fn key(&self) -> &RunKey {
         &self.key
     }
@@ -884,7 +884,7 @@ impl Run {
         fault.into_iter().for_each(|fault| fault());
     }
 
-    /// Stops reading the run until its files change, because the board failed on them.
+    /// Stops reading the run until its files change, because board failed on them.
     pub(super) fn fail(&self) {
         let mut index = Index::default();
         let reason =

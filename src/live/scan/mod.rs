@@ -140,7 +140,7 @@ fn written(runs: &[Arc<Run>]) -> Written {
 /// Which large files were listed.
 #[derive(Debug, Clone, Copy)]
 enum Listed {
-    /// At least one whose runs aren't on the board yet.
+    /// At least one whose runs aren't known yet.
     OfNewFile,
     /// Only files that were listed before.
     Again,
@@ -557,7 +557,7 @@ impl Scanner {
         let shared = Arc::clone(&self.shared);
         let (sender, receiver) = mpsc::sync_channel(1);
         let look = move || {
-            // The board may have ended.
+            // Board may have ended.
             let _ = sender.send(written(&runs));
             shared.hints.wake();
         };
@@ -643,7 +643,7 @@ impl Scanner {
         Some(run)
     }
 
-    /// Publishes runs on the board, all at once.
+    /// Publishes runs, all at once.
     fn show(&mut self, fresh: &[Arc<Run>]) {
         self.compared.outdate();
         // Readers that see the new runs must also see that they are unread.

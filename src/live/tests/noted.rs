@@ -1,4 +1,4 @@
-//! Tests the index cache when the board is stopped early.
+//! Tests the index cache when board is stopped early.
 
 use super::*;
 use crate::analysis::verdict::RunStatus;
@@ -46,7 +46,7 @@ fn a_board_that_is_ended_while_it_notes_what_it_knows_loses_the_cheapest_runs_al
         .add(&place, "", &runs)
         .unwrap();
     assert_eq!(told(dir.path()), ["b", "c", "a"]);
-    // Simulates that the board was killed in the middle of the second run.
+    // Simulates that board was killed in the middle of the second run.
     let text = fs::read_to_string(cache_file(dir.path())).unwrap();
     let ends: Vec<usize> = text.match_indices('\n').map(|(at, _)| at).collect();
     fs::write(cache_file(dir.path()), &text[..(ends[2] + ends[3]) / 2]).unwrap();
@@ -64,7 +64,7 @@ fn a_board_that_is_ended_while_it_notes_what_it_knows_loses_the_cheapest_runs_al
     next.add(&place, "", &runs).unwrap();
     assert_eq!(told(dir.path()), ["b", "c", "a"]);
     assert_eq!(next.load(&place).len(), 3);
-    // A rewrite is abandoned when the board stops, and the file is unchanged.
+    // A rewrite is abandoned when board stops, and the file is unchanged.
     next.hurry();
     assert!(next.save(&place, "", &runs[..1]).is_err());
     assert_eq!(told(dir.path()).len(), 3);

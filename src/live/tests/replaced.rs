@@ -1,4 +1,4 @@
-//! Tests a file that becomes another tool's trace while the board follows it.
+//! Tests a file that becomes another tool's trace while board follows it.
 
 use super::*;
 
@@ -11,7 +11,7 @@ pub(super) fn sample(name: &str) -> Vec<u8> {
     fs::read(Path::new(SAMPLES).join(name)).unwrap()
 }
 
-/// Returns the board's view of its runs: key, format, steps, issues and the sentence about the end.
+/// Returns board's view of its runs: key, format, steps, issues and the sentence about the end.
 pub(super) fn told(shared: &Shared) -> Vec<String> {
     let runs = shared.runs.read().unwrap();
     let row = |run: &Arc<Run>| {

@@ -319,7 +319,7 @@ impl Ended {
             && self.word.is_empty()
     }
 
-    /// The evidence of an answer in a trace without finish reasons: the board's own words, as those
+    /// The evidence of an answer in a trace without finish reasons: board's own words, as those
     /// below, instead of a word of the tool.
     pub const NO_CALLS: &str = "the last reply made no tool calls";
     /// The last reply made tool calls, and the run is over.
@@ -331,7 +331,7 @@ impl Ended {
     /// The trace is complete and records neither an error nor an answer.
     pub(crate) const NO_ERROR: &str = "no error";
 
-    /// Returns whether the word is the board's own description of the last records, and not a word
+    /// Returns whether the word is board's own description of the last records, and not a word
     /// in the trace. Also recognizes it in an exported trace.
     pub(crate) fn is_own_word(&self) -> bool {
         let own = [

@@ -2,10 +2,10 @@
 //! browser.
 //!
 //! The file has everything that the replay needs, but no observations or raw lines. That of a session
-//! begins with its transcript. It reuses the parts of the board's pages. Links to the board become
+//! begins with its transcript. It reuses the parts of board's pages. Links to board become
 //! links within the file or are removed.
 //!
-//! It's sent as a download, because the file carries its own content security policy. The board's
+//! It's sent as a download, because the file carries its own content security policy. Board's
 //! policy forbids all inline scripts and would break the file if it were shown in place.
 
 pub(crate) mod atif;
@@ -824,7 +824,7 @@ fn put_pictures_in(
         .and_then(crate::format::step)
         .unwrap_or_default();
     for asset in &mut step_view.assets {
-        // The address on the board ends with the picture's index in its list.
+        // The address in board ends with the picture's index in its list.
         let Some(place) = asset
             .href
             .take()
@@ -863,7 +863,7 @@ fn put_pictures_in(
 }
 
 /// Returns the picture in a value as data while there is room. `address` is the value's address on
-/// the board.
+/// board.
 fn in_value(
     view: &RunView<'_>,
     address: &str,
@@ -986,7 +986,7 @@ fn nonce(view: &RunView<'_>) -> String {
     format!("{:016x}", hash.finish())
 }
 
-/// Renders and writes a part of the file without any addresses of the board. Returns the bytes
+/// Renders and writes a part of the file without any addresses of board. Returns the bytes
 /// written.
 ///
 /// # Errors
@@ -1050,7 +1050,7 @@ fn write_end(out: &mut dyn Write, states: &str, nonce: &str) -> io::Result<()> {
     )
 }
 
-/// Returns the data URL of the picture at an address of the board, or the reason it isn't in the
+/// Returns the data URL of the picture at an address of board, or the reason it isn't in the
 /// file.
 type PictureAt<'r> = dyn FnMut(&str) -> Result<String, String> + 'r;
 
@@ -1083,7 +1083,7 @@ fn in_place(html: &str, run: &str, picture: &mut PictureAt<'_>) -> String {
 
 /// What links in the file can lead to.
 struct Links {
-    /// The address of the run on the board.
+    /// The address of the run in board.
     run: String,
     /// The steps in the file.
     steps: Range<usize>,
@@ -1094,7 +1094,7 @@ struct Links {
 }
 
 impl Links {
-    /// Returns the address within the file for one on the board. `None` if the file doesn't contain
+    /// Returns the address within the file for one in board. `None` if the file doesn't contain
     /// the target.
     fn within(&self, address: &str) -> Option<String> {
         let rest = match address.starts_with('#') {

@@ -106,7 +106,7 @@ pub(crate) enum State {
     Cancelled,
     /// Abandoned: no client polled it any more.
     Abandoned,
-    /// A fault of the board ended it.
+    /// A fault of board ended it.
     Failed,
 }
 

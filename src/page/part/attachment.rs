@@ -1,7 +1,7 @@
 //! Shows a picture or a file that a value embeds as base64. A raster picture is shown in place,
 //! from a separate address. Anything else is named by its type and size.
 //!
-//! Models and tools write such blocks in several ways, all with a type and a text. The board serves
+//! Models and tools write such blocks in several ways, all with a type and a text. Board serves
 //! a picture only if its first bytes match its type, and only types that can't contain scripts.
 
 use askama::Template;

@@ -1,4 +1,4 @@
-//! Builds every address that the board links to, so that keys are encoded in one place.
+//! Builds every address that board links to, so that keys are encoded in one place.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
@@ -183,7 +183,7 @@ pub(crate) fn tab(key: &str, tab: &str) -> String {
 }
 
 /// Returns the address where other stop rules can be tried on a run. Without rules, the page uses
-/// those that the board suggests.
+/// those that board suggests.
 pub(crate) fn whatif(key: &str) -> String {
     format!("{}/whatif", run(key))
 }

@@ -119,7 +119,7 @@ fn has_files(view: &RunView<'_>, lists: &Lists) -> bool {
     !calling.is_empty() && !lists.of(view).is_empty()
 }
 
-/// Finds the runs on the board that are related to this one: its parent run, its child runs and
+/// Finds the known runs that are related to this one: its parent run, its child runs and
 /// branches, and the segments of the same session. A run's own trace may not record its child runs:
 /// some are known only from the child's file.
 pub(crate) fn related_runs(library: &Library, summary: &Summary) -> Vec<RelatedRun> {

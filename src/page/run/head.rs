@@ -449,7 +449,7 @@ impl<'a> RunHead<'a> {
             separate_children
                 .map(|runs| Phrase::from(format!("{runs} (counted in their own rows)"))),
         );
-        // A parent run that isn't on the board is shown by its id.
+        // A parent run that isn't known is shown by its id.
         let relation = if summary.branched_after.is_some() {
             "branched from"
         } else {

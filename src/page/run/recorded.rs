@@ -1,4 +1,4 @@
-//! Lists the recorded facts about a run's end, verbatim, next to the board's explanation.
+//! Lists the recorded facts about a run's end, verbatim, next to board's explanation.
 
 use crate::analysis::stated::end_by_who;
 use crate::analysis::verdict::{LimitFrom, reading};

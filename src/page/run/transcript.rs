@@ -701,7 +701,7 @@ struct Writer<'a> {
     turns: Vec<Range<usize>>,
     laps: &'a [usize],
     children: Vec<(Arc<Summary>, Option<usize>)>,
-    /// Whether the markup is for a file, without links to the board.
+    /// Whether the markup is for a file, without links to board.
     is_saved: bool,
 }
 

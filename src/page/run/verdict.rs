@@ -211,7 +211,7 @@ impl<'a> Verdict<'a> {
         Some(self.why.failed_commands?.words())
     }
 
-    /// Explains how the board knows whether the run is alive. Returns `None` for a finished run.
+    /// Explains how board knows whether the run is alive. Returns `None` for a finished run.
     fn liveness(&self) -> Option<Phrase> {
         let (view, life) = (self.view, &self.view.summary.life);
         let words = match life.basis {

@@ -1,6 +1,6 @@
 //! Shows saved views: named queries above the run table, and the page that explains how to save one.
 //!
-//! Views are in the settings file, which the board only reads. Without any, there are a few built-in
+//! Views are in the settings file, which board only reads. Without any, there are a few built-in
 //! ones.
 
 use std::iter;

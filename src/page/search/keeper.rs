@@ -34,7 +34,7 @@ const KEPT_PERCENT: usize = 80;
 pub(crate) type Open = Box<dyn FnOnce() -> Option<TextIndex> + Send>;
 
 /// Starts the thread, which opens the index and puts it into `texts`. It ends when the library is closed
-/// or the board is stopping.
+/// or board is stopping.
 ///
 /// # Errors
 /// Fails if the system refuses a thread.
@@ -97,7 +97,7 @@ impl Keeper {
         }
     }
 
-    /// Sleeps, unless the board is stopping.
+    /// Sleeps, unless board is stopping.
     fn sleep(&self, time: Duration) {
         let began = Instant::now();
         while began.elapsed() < time && !*self.stopping.borrow() {

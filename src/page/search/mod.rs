@@ -224,7 +224,7 @@ struct Context {
     limit: usize,
     /// Why the search didn't start, if the text isn't valid.
     fault: Option<String>,
-    /// The number of runs on the board, unless they are searched.
+    /// The number of known runs, unless they are searched.
     known: usize,
     zone: TimeZone,
 }
@@ -462,7 +462,7 @@ struct HitDocument<'a> {
     hit: &'a Hit,
 }
 
-/// Returns the results of a search that runs anywhere, not only on the board. `state` and `tally`
+/// Returns the results of a search that runs anywhere, not only on a server. `state` and `tally`
 /// are `None` if no search was requested.
 pub(crate) fn found<'a>(
     text: &'a str,
@@ -499,7 +499,7 @@ pub(crate) fn found<'a>(
     }
 }
 
-/// Returns a search on the board in its current state.
+/// Returns a search of the known runs in their current state.
 fn document<'a>(context: &'a Context, standing: Option<&'a Standing>) -> SearchDocument<'a> {
     let (status, tally) = (
         standing.map(|standing| standing.status),

@@ -264,7 +264,7 @@ fn no_step(record: &Record<'_>, len: usize) -> Phrase {
 /// Limits the bytes quoted from a line that isn't an object. The raw line is below.
 const MAX_FOREIGN_BYTES: usize = 4_000;
 
-/// Returns the bytes of a step's line, or an error if it exceeds what the board parses.
+/// Returns the bytes of a step's line, or an error if it exceeds what board parses.
 fn line(view: &RunView<'_>, span: Span) -> Result<Vec<u8>, String> {
     if span.len > MAX_LINE_BYTES {
         return Err(format!(

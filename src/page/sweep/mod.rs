@@ -284,7 +284,7 @@ struct Context {
     fault: Option<InvalidSweep>,
     /// The critics to choose from.
     critics: Vec<String>,
-    /// The number of runs on the board, and how many of them the query selects.
+    /// The number of known runs, and how many of them the query selects.
     known: usize,
     selected: usize,
     zone: TimeZone,

@@ -173,7 +173,7 @@ impl HtmlSafe for WhatIfBody<'_> {}
 /// The addresses keep `step`, the step selected in other tabs.
 ///
 /// # Errors
-/// Fails if valid rules can't be combined, which is a fault of the board.
+/// Fails if valid rules can't be combined, which is a fault of board.
 fn whatif<'a>(
     view: &'a RunView<'a>,
     rules: Option<Vec<String>>,

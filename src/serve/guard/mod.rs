@@ -19,7 +19,7 @@ use crate::page::extract::is_api_path;
 use crate::serve::listen::MAX_HEAD_BYTES;
 use crate::serve::token::Token;
 
-/// Limits the bytes of an address; longer ones are refused (414). The board's longest form names
+/// Limits the bytes of an address; longer ones are refused (414). Board's longest form names
 /// fifty runs.
 const MAX_ADDRESS_BYTES: usize = 32 << 10;
 
@@ -65,7 +65,7 @@ const HEADERS: [(HeaderName, &str); 7] = [
     ),
 ];
 
-/// Checks requests when the board requires a token.
+/// Checks requests when board requires a token.
 #[derive(Debug)]
 pub(crate) struct Gate {
     token: Token,
@@ -81,7 +81,7 @@ pub(crate) struct Gate {
 /// How a request authenticates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Key {
-    /// The board requires no token.
+    /// Board requires no token.
     NotAsked,
     /// The request has the token in a header.
     Held,
@@ -181,7 +181,7 @@ fn without_token(uri: &Uri) -> String {
 #[derive(Debug, Clone)]
 pub(crate) struct Admission {
     pub(crate) state: AppState,
-    /// The token check, if the board requires a token.
+    /// The token check, if board requires a token.
     pub(crate) gate: Option<Arc<Gate>>,
 }
 
@@ -338,7 +338,7 @@ fn is_foreign(host: &str, headers: &HeaderMap) -> bool {
     !(is_navigation && is_seen)
 }
 
-/// Returns the host that the request names, which must be the board's.
+/// Returns the host that the request names, which must be board's.
 fn own_host<'a>(
     state: &AppState,
     key: Key,

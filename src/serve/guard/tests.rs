@@ -176,7 +176,7 @@ async fn a_token_in_an_address_moves_into_a_cookie() {
     ];
     let held = cookie();
     for (path, place) in given {
-        // The board redirects even if the browser has the cookie, because the token must not stay
+        // Board redirects even if the browser has the cookie, because the token must not stay
         // in the address.
         for headers in [&[][..], &[("cookie", held.as_str())]] {
             let response = ask(path, headers).await;
@@ -218,7 +218,7 @@ async fn whoever_brings_the_token_means_this_board_by_any_name() {
         303
     );
     assert_eq!(ask("/", &[other, held]).await.status(), 200);
-    // The board treats another port of the same machine as a foreign site. Browsers don't, so they
+    // Board treats another port of the same machine as a foreign site. Browsers don't, so they
     // send the cookie.
     assert_eq!(
         ask("/", &[held, ("origin", "http://box:3000")])

@@ -30,7 +30,7 @@ pub(crate) struct Member<'a, T> {
 pub(super) struct Family<'a> {
     /// Runs that are named as parents, by run id and by key.
     known: HashMap<&'a str, Vec<usize>>,
-    /// For each run, its parent if that is on the board.
+    /// For each run, its parent if that is known.
     parents: Vec<Option<usize>>,
     /// The indices of the parents, by key.
     tops: HashMap<&'a str, usize>,

@@ -66,7 +66,7 @@ pub(crate) struct Group<'a, T> {
     #[schemars(with = "Option<String>")]
     pub name: Cow<'a, str>,
     /// The key of the run that all of them descend from, if they are grouped by that.
-    // `None` if that run isn't on the board.
+    // `None` if that run isn't known.
     #[serde(rename = "key", serialize_with = "document::key")]
     #[schemars(with = "Option<String>")]
     pub head: Option<&'a T>,

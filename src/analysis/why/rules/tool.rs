@@ -17,7 +17,7 @@ pub(super) fn rules(summary: &Summary, index: &Index) -> Vec<RuleStatus> {
     let Some(manifest) = index.manifest().get() else {
         return Vec::new();
     };
-    // Without a word and a limit, the end was inferred by the board and isn't a rule.
+    // Without a word and a limit, the end was inferred by board and isn't a rule.
     let ended = ended(index, &summary.life);
     let named = ended.filter(|ended| !ended.word.is_empty() || ended.limit.is_some());
     let mut rules: Vec<RuleStatus> = named.map(|ended| end(ended, index)).into_iter().collect();

@@ -32,7 +32,7 @@ const LAYOUTS: [(&str, &str); 4] = [
     ("board", r#""writer": "board 1","#),
 ];
 
-/// Returns the code of the board's engine that older viewers read as `reason`.
+/// Returns the code of board's engine that older viewers read as `reason`.
 fn code(reason: &str) -> &str {
     match reason {
         "success" => "keyword",

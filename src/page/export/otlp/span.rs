@@ -87,7 +87,7 @@ impl Span {
             json.insert("parentSpanId".to_owned(), parent.into());
         }
         json.insert("name".to_owned(), name.into());
-        // SPAN_KIND_INTERNAL: the board saw no outgoing request.
+        // SPAN_KIND_INTERNAL: board saw no outgoing request.
         json.insert("kind".to_owned(), 1.into());
         json.insert("startTimeUnixNano".to_owned(), nanos(began).into());
         json.insert("endTimeUnixNano".to_owned(), nanos(ended).into());

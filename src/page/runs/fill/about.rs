@@ -312,7 +312,7 @@ impl List<'_> {
         )
     }
 
-    /// Describes how the board notices changes.
+    /// Describes how board notices changes.
     pub(crate) fn watch(&self) -> String {
         match &self.ctx.watch {
             Watch::Native => "watching for file changes".to_owned(),

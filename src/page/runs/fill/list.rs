@@ -94,7 +94,7 @@ pub(crate) struct Root {
     pub skipped_total: SkippedTotal,
 }
 
-/// How the board notices changes.
+/// How board notices changes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Watch {
     /// Through notifications of the operating system.

@@ -51,7 +51,7 @@ pub(crate) const MAX_HEAD_BYTES: usize = 64 << 10;
 /// How long to wait after the system refuses a connection, most likely for lack of file
 /// descriptors, so that other connections can end.
 const PAUSE: Duration = Duration::from_millis(200);
-/// File descriptors that the board itself keeps open, plus some to read with.
+/// File descriptors that board itself keeps open, plus some to read with.
 const MIN_DESCRIPTORS: u32 = 32;
 /// Allows four browsers with 500 tabs each. With heads of maximum size, the connections hold 128
 /// MiB.
@@ -65,7 +65,7 @@ impl Limits {
     /// files.
     ///
     /// # Errors
-    /// Fails if the system lets the process open too few files for the board to run.
+    /// Fails if the system lets the process open too few files for board to run.
     pub(crate) fn affordable() -> Result<Self> {
         let files = descriptors();
         if files < MIN_DESCRIPTORS {
