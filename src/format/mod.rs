@@ -120,8 +120,8 @@ pub(crate) use qitos::directory_format;
 pub use qitos::{event_head, manifest, step_head};
 pub(crate) use reader::{Reader, Source, Tool};
 pub(crate) use shape::{
-    Apart, Belongs, Composed, Lines, Mark, Numbering, Paths, Rewrite, Rows, Sections, Several,
-    Shape, Stranger, Table,
+    Apart, Before, Belongs, Composed, Lines, Mark, Nearby, Numbering, Paths, Rewrite, Rows,
+    Sections, Several, Shape, Stranger, Table,
 };
 pub(crate) use shell::{USER_SHELL, UserShell};
 #[cfg(test)]

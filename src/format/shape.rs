@@ -1,5 +1,32 @@
 //! Describes how the files of a tool are split into runs and records.
 
+/// Reads files near that of a run, as far as it's allowed.
+pub trait Nearby {
+    /// Returns the names in a directory, or nothing if it doesn't exist.
+    ///
+    /// # Errors
+    /// Fails if it can't be read now.
+    fn names(&self, path: &[&str]) -> std::io::Result<Vec<String>>;
+
+    /// Returns the text of a file. Returns `None` if it doesn't exist, isn't a regular file, is too
+    /// large, or isn't UTF-8.
+    ///
+    /// # Errors
+    /// Fails if it can't be read now.
+    fn text(&self, path: &[&str]) -> std::io::Result<Option<String>>;
+}
+
+/// Makes the records before those in a run's file from other files. The paths of those begin in the
+/// directory of the run's companion.
+#[derive(Debug)]
+pub struct Before {
+    /// Returns what identifies the records before those in the file of this name: if it's the same
+    /// text, they are the same. `None` if there are none.
+    pub snapshot: fn(&str, &dyn Nearby) -> std::io::Result<Option<String>>,
+    /// Returns the records with this identity as lines.
+    pub records: fn(&str, &dyn Nearby) -> std::io::Result<String>,
+}
+
 /// How a file is split into records.
 #[derive(Debug, Clone, Copy)]
 pub enum Shape {

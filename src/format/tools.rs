@@ -4,9 +4,9 @@ use std::ffi::OsStr;
 
 use super::lines::before_compression;
 use super::{
-    Shape, Tool, aider, amp, atif, claude, cline, codex, continue_cli, copilot, crush, droid,
-    gemini, goose, gptme, harbor, hermes, inspect, kimi, mini_swe_agent, opencode, openhands, otlp,
-    pi, qwen, swe_agent, tau2, vibe, vibe2,
+    Before, Shape, Tool, aider, amp, atif, claude, cline, codex, continue_cli, copilot, crush,
+    droid, gemini, goose, gptme, harbor, hermes, inspect, kimi, mini_swe_agent, opencode,
+    openhands, otlp, pi, qwen, swe_agent, tau2, vibe, vibe2,
 };
 
 #[cfg(test)]
@@ -134,6 +134,12 @@ impl Tool {
         self.format == vibe::SESSION.format
             && dir == SEGMENTS
             && name.to_str().is_some_and(is_journal)
+    }
+
+    /// Returns how to make the records that may be missing before those in a file of this name.
+    pub fn before(&self, name: &OsStr) -> Option<&'static Before> {
+        let is_journal = name.to_str().is_some_and(vibe::is_journal);
+        (self.format == vibe::SESSION.format && is_journal).then_some(&vibe::BEFORE)
     }
 
     /// Returns where in a run's directory to find further runs: the directories on the way; `*`

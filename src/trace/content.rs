@@ -1,4 +1,5 @@
-//! Defines the sources of a run's bytes: a file, or a compressed file's text.
+//! Defines the sources of a run's bytes: a file, a compressed file's text, or a file after records from
+//! elsewhere.
 
 use std::fs::File;
 use std::io;
@@ -15,6 +16,8 @@ pub(super) enum Content {
     File(File),
     /// The decompressed bytes of a compressed file.
     Text(Arc<Unpacked>),
+    /// Records that were made from other files, and then the file's own bytes.
+    Continued(Arc<Unpacked>, File),
 }
 
 impl ReadAt for Content {
@@ -22,6 +25,17 @@ impl ReadAt for Content {
         match self {
             Content::File(file) => file.read_at(buffer, offset),
             Content::Text(text) => text.read_at(buffer, offset),
+            Content::Continued(before, file) => match offset.checked_sub(before.len()) {
+                Some(offset) => file.read_at(buffer, offset),
+                None => match before.read_at(buffer, offset)? {
+                    // At the end of the file, fewer bytes would be an end, too.
+                    read if read < buffer.len() => {
+                        let rest = buffer.get_mut(read..).unwrap_or_default();
+                        Ok(read + file.read_at(rest, 0)?)
+                    }
+                    read => Ok(read),
+                },
+            },
         }
     }
 }
@@ -34,7 +48,9 @@ impl Content {
     pub(super) fn into_file(self) -> io::Result<File> {
         match self {
             Content::File(file) => Ok(file),
-            Content::Text(_) => Err(refused("a compressed file contains no archive")),
+            Content::Text(_) | Content::Continued(..) => {
+                Err(refused("a compressed file contains no archive"))
+            }
         }
     }
 
@@ -42,7 +58,7 @@ impl Content {
     pub(super) fn fault(&self) -> Option<&str> {
         match self {
             Content::File(_) => None,
-            Content::Text(text) => text.fault(),
+            Content::Text(text) | Content::Continued(text, _) => text.fault(),
         }
     }
 

@@ -12,6 +12,7 @@
 
 mod archive;
 mod asset;
+mod before;
 mod beneath;
 mod beside;
 mod blocks;

@@ -197,8 +197,10 @@ impl Tail {
         };
         let (mut stamp, mut news) = (stamp, self.notice(stamp));
         let is_packed = dir.is_packed();
-        // The length of a compressed file's text is unknown until it's decompressed.
-        let size = if is_packed { self.size } else { stamp.size };
+        // The length of a compressed file's text is unknown until it's decompressed, and that of
+        // records before a file until they are made.
+        let is_longer = is_packed || dir.may_be_continued();
+        let size = if is_longer { self.size } else { stamp.size };
         let judged = self.offset >= size || self.provisional.is_some() || self.rest_judged;
         if news == News::Nothing && !self.more && judged && !self.may_compare() {
             return Ok(self.state(size, Look::default()));
@@ -223,7 +225,7 @@ impl Tail {
         if opened.id != stamp.id {
             (stamp, news) = (opened, self.notice(opened));
         }
-        let size = if is_packed { opened.size } else { stamp.size };
+        let size = if is_longer { opened.size } else { stamp.size };
         self.size = size;
         self.fault = file.fault().map(str::to_owned);
         if is_packed && news == News::Grown && self.offset > 0 {

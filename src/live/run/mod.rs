@@ -425,10 +425,12 @@ impl Run {
     }
 
     /// Returns whether the index is worth storing. In tests, it always is. The index of a document
-    /// isn't stored, because its lines can't be found without reading the document.
+    /// isn't stored, because its lines can't be found without reading the document. That holds for
+    /// records from other files, too.
     fn is_storable(&self) -> bool {
         let is_large = self.is_large() || cfg!(test);
-        is_large && !self.dir.is_document() && !self.dir.is_packed()
+        let is_made = self.dir.is_document() || self.dir.may_be_continued();
+        is_large && !is_made && !self.dir.is_packed()
     }
 
     /// Keeps the run's files in place as long as the returned value lives. Returns an error if they

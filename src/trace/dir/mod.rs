@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use super::before;
 use super::beneath::{Dir, Kind, refused};
 use super::composed;
 use super::content::Content;
@@ -505,10 +506,36 @@ impl RunDir {
             _ => Err(refused("not a regular file")),
         }?;
         if self.is_packed() {
-            frames::open(opened, stamp, patience)
-        } else {
-            Ok((Content::File(opened), stamp))
+            return frames::open(opened, stamp, patience);
         }
+        let before = match (file, self.place_before()) {
+            (TraceFile::Steps | TraceFile::Events, Some(place)) => place.text(patience)?,
+            _ => None,
+        };
+        Ok(match before {
+            Some(before) => {
+                let size = stamp.size.saturating_add(before.len());
+                (Content::Continued(before, opened), stamp.with_size(size))
+            }
+            None => (Content::File(opened), stamp),
+        })
+    }
+
+    /// Returns whether records that were made from other files may precede those in the file.
+    pub(crate) fn may_be_continued(&self) -> bool {
+        self.place_before().is_some()
+    }
+
+    /// Returns the place of the files from which those records are made.
+    fn place_before(&self) -> Option<before::Place<'_>> {
+        let (tool, name) = self.base.single.as_ref()?;
+        let (dir, _) = self.base.companion.as_ref()?;
+        Some(before::Place {
+            how: tool.before(name)?,
+            root: &self.base.root,
+            below: dir,
+            name: name.to_str()?,
+        })
     }
 
     /// Returns whether the records are decompressed before they are read, and may then be much

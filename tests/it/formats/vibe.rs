@@ -2,11 +2,15 @@
 
 use std::sync::Arc;
 
+use trace_board::analysis::summary::Summary;
+use trace_board::model::Index;
 use trace_board::model::price::Prices;
+use trace_board::trace::{RunDir, RunReader};
 
 use super::truth::{FIELDS, compare};
 use super::{damaged, read, sample};
 use crate::cli::board;
+use crate::disk::{copy, walk};
 
 fn journal(session: u8) -> std::path::PathBuf {
     sample(&format!(
@@ -480,6 +484,317 @@ fn a_session_that_was_closed_was_not_resumed() {
         &*row.verdict.second,
         "Vibe keeps no journal of what came before: 21 records. The number of replies and calls in them is unknown."
     );
+}
+
+/// Writes a session that was closed: its journal has only the state that the program shows, and the
+/// conversation is in chunks. Returns the path of the journal.
+fn closed(root: &std::path::Path) -> std::path::PathBuf {
+    let at = |millis: u64| 1_777_888_800_000_u64 + millis;
+    let text = |words: &str| serde_json::json!([{"type": "text", "text": words}]);
+    let call = |id: &str, name: &str, args: serde_json::Value| {
+        serde_json::json!({"type": "tool_call", "id": id, "name": name,
+            "arguments": {"type": "json", "raw": args.to_string(), "value": args}})
+    };
+    let message =
+        |message: serde_json::Value| serde_json::json!({"message": message, "source": "history"});
+    let given = |id: &str, outcome: &str, words: &str| {
+        message(
+            serde_json::json!({"role": "tool", "tool_call_id": id, "outcome": outcome, "content": text(words)}),
+        )
+    };
+    let lost = r#"{"result": {"type": "error", "error": {"name": "InvalidToolCall", "message": "no such tool"}}}"#;
+    let edit = serde_json::json!({"file_path": "a.py", "old_string": "x", "new_string": "y"});
+    let messages = serde_json::json!([
+        message(serde_json::json!({"role": "user", "content": text("First.")})),
+        message(serde_json::json!({"role": "assistant", "content": [
+            {"type": "reasoning", "content": text("Think.")},
+            {"type": "text", "text": "I look."},
+            call("a", "bash", serde_json::json!({"command": "exit 3"})),
+            call("b", "bash", serde_json::json!({"command": "ls"})),
+            call("c", "none", serde_json::json!({})),
+        ]})),
+        given("a", "success", r#"{"returncode": 3, "stdout": "", "stderr": "bad"}"#),
+        given("b", "success", r#"{"returncode": 0, "stdout": "a.py"}"#),
+        given("c", "failure", lost),
+        {"message": {"role": "user", "content": text(DISCARDED)}, "source": "injection"},
+        message(serde_json::json!({"role": "assistant", "content": [call("d", "edit", edit.clone())]})),
+        given("d", "success", r#"{"file": "a.py"}"#),
+        message(serde_json::json!({"role": "assistant", "content": text("Done.")})),
+    ]);
+    let more = serde_json::json!([
+        message(serde_json::json!({"role": "user", "content": text("Second.")})),
+        message(serde_json::json!({"role": "assistant", "content": text("Again.")})),
+    ]);
+    let said = |role: &str, words: &str, millis: u64| serde_json::json!({"type": "message", "role": role, "content": text(words), "createdAt": at(millis), "updatedAt": at(millis)});
+    let effect = |tool: &str,
+                  input: serde_json::Value,
+                  from: u64,
+                  to: u64,
+                  output: serde_json::Value| {
+        serde_json::json!({"type": "effect", "createdAt": at(from), "updatedAt": at(to),
+            "detail": {"toolName": tool, "input": input}, "state": {"status": "completed", "output": output}})
+    };
+    let printed = |code: i32, out: &str, err: &str| serde_json::json!({"type": "success", "content": [], "structured_content": {"returncode": code, "stdout": out, "stderr": err}});
+    let edited = serde_json::json!({"type": "success", "content": [], "structured_content": {"file": "a.py"},
+        "_meta": {"mistralai.vibe.sdk.search_replace": {"blocks": [
+            {"old_lines": ["x\n"], "new_lines": ["y\n"], "old_start_line": 1, "new_start_line": 1}]}}});
+    let entries = serde_json::json!([
+        said("user", "First.", 0),
+        said("assistant", "I look.", 1_000),
+        // The second call came first.
+        effect(
+            "file_system.bash",
+            serde_json::json!({"command": "ls", "timeout_seconds": 120}),
+            1_100,
+            1_200,
+            printed(0, "a.py", "")
+        ),
+        effect(
+            "file_system.bash",
+            serde_json::json!({"command": "exit 3", "timeout_seconds": 120}),
+            1_100,
+            1_300,
+            printed(3, "", "bad")
+        ),
+        effect(
+            "file_system.search_replace",
+            serde_json::json!({"file_path": "a.py"}),
+            2_000,
+            2_100,
+            edited
+        ),
+        said("assistant", "Done.", 3_000),
+        said("user", "Second.", 60_000),
+    ]);
+    let session = serde_json::json!({"preview": "First.", "createdAt": at(0), "title": null,
+        "tokenUsage": {"inputTokens": 4_000, "cachedInputTokens": 1_000, "outputTokens": 200}});
+    let state = serde_json::json!({"session": session, "latestTurn": {"status": "completed"}});
+    let snapshot =
+        serde_json::json!({"history": {"entries": [said("assistant", "Again.", 61_000)]}});
+    let manifest = serde_json::json!({
+        "manifest_version": 1, "generation": "0000000000000021",
+        "checkpoint": {"path": "checkpoint.json", "chunks": ["aa", "bb"]},
+        "projection_state": {"path": "projection-state.json", "chunks": ["cc"]},
+        "recovery_journal_segment": {"path": "journal/0000000000000022.jsonl"},
+    });
+    let record = serde_json::json!({"payload": {"delta": [{"op": "set_envelope", "state": state}]},
+        "recovery_journal_record_version": 1, "sequence": 22, "type": "projection_delta"});
+    let meta = serde_json::json!({"session_id": id(1), "config": {"model_name": "glm-5"}});
+    let dir = root.join("unified").join(id(1));
+    let generation = dir.join("generations/0000000000000021");
+    for below in ["journal", "chunks"] {
+        std::fs::create_dir_all(dir.join(below)).expect("created");
+    }
+    std::fs::create_dir_all(&generation).expect("created");
+    let checkpoint = serde_json::json!({"compaction_count": 0, "context": {"messages": []}});
+    let files = [
+        (dir.join("meta.json"), meta),
+        (dir.join("chunks/aa.json"), messages),
+        (dir.join("chunks/bb.json"), more),
+        (dir.join("chunks/cc.json"), entries),
+        (generation.join("manifest.json"), manifest),
+        (generation.join("checkpoint.json"), checkpoint),
+        (
+            generation.join("projection-state.json"),
+            serde_json::json!({"snapshot": snapshot}),
+        ),
+        (dir.join("journal/0000000000000022.jsonl"), record),
+    ];
+    for (path, document) in files {
+        std::fs::write(path, format!("{document}\n")).expect("written");
+    }
+    dir.join("journal/0000000000000022.jsonl")
+}
+
+const DISCARDED: &str = "Your previous response was discarded because it reached the output token limit after 512 tokens before it finished. Continue.";
+
+#[test]
+fn a_closed_session_has_the_steps_of_its_saved_state() {
+    let temp = tempfile::tempdir().expect("a directory");
+    let path = closed(temp.path());
+    let run = read(&path);
+    let row = &run.row;
+    assert_eq!((row.steps, row.turns, row.issues), (4, Some(2), (0, 0)));
+    // A reply was discarded.
+    assert_eq!((row.model_calls, row.tokens_unknown), (Some(5), 1));
+    assert_eq!((row.tool_calls, row.tool_errors), (Some(4), Some(2)));
+    assert_eq!(row.tokens, Some(4_200));
+    assert_eq!(row.changed, ["files.a.py"]);
+    assert_eq!(
+        (&*row.verdict.sentence, row.verdict.certainty.as_str()),
+        ("Answered at step 3", "recorded")
+    );
+    assert_eq!(
+        &*row.verdict.second,
+        "Its journal begins at record 22. The steps before it are from the session's saved state, without tokens."
+    );
+    let step = run.step(0);
+    assert_eq!(step["decision"]["rationale"], "Think.");
+    let results = &step["action_results"];
+    assert_eq!(results[0]["returncode"], 3);
+    assert_eq!(results[0]["error"], "bad");
+    assert_eq!(results[1]["output"], "a.py");
+    assert_eq!(results[2]["error"], "no such tool");
+    assert!(run.step(1).to_string().contains("@@ -1,1 +1,1 @@"));
+    let times: Vec<_> = (run.index.events().iter())
+        .map(|event| event.ts.map(|ts| ts / 1_000 - 1_777_888_800_000))
+        .collect();
+    // The results are in the order of the calls. A time before that of the result above it is left out.
+    let known = [Some(0), Some(1_000), Some(1_300), None];
+    assert_eq!(times.get(..4), Some(&known[..]));
+    assert_eq!(times.last(), Some(&None));
+    assert_eq!(times.iter().rev().nth(1), Some(&Some(61_000)));
+}
+
+#[test]
+fn a_saved_state_that_lacks_a_part_says_so() {
+    let temp = tempfile::tempdir().expect("a directory");
+    let path = closed(temp.path());
+    let dir = path.ancestors().nth(2).expect("a session");
+    std::fs::remove_file(dir.join("chunks/aa.json")).expect("removed");
+    let row = read(&path).row;
+    assert_eq!((row.steps, row.turns, row.model_calls), (1, None, None));
+    assert!(
+        row.verdict.second.contains("earlier steps are unknown"),
+        "{}",
+        row.verdict.second
+    );
+    // A name that is a path is none of a chunk.
+    let manifest = dir.join("generations/0000000000000021/manifest.json");
+    let text = std::fs::read_to_string(&manifest).expect("read");
+    std::fs::write(temp.path().join("aa.json"), "[]").expect("written");
+    std::fs::write(&manifest, text.replace("\"aa\"", "\"../../../aa\"")).expect("written");
+    assert!(
+        read(&path)
+            .row
+            .verdict
+            .second
+            .contains("earlier steps are unknown")
+    );
+    // Without the state, the journal says what it knows.
+    std::fs::remove_dir_all(dir.join("generations")).expect("removed");
+    let row = read(&path).row;
+    assert_eq!((row.steps, row.model_calls), (0, None));
+    assert!(
+        row.verdict.second.contains("Vibe keeps no journal"),
+        "{}",
+        row.verdict.second
+    );
+}
+
+#[test]
+fn a_journal_that_grows_after_a_saved_state_adds_steps() {
+    let temp = tempfile::tempdir().expect("a directory");
+    let path = closed(temp.path());
+    let dir = RunDir::of_file(&path)
+        .expect("it can be read")
+        .expect("a trace");
+    let (mut reader, mut index) = (
+        RunReader::settling(dir, std::time::Duration::ZERO),
+        Index::default(),
+    );
+    index.apply(reader.refresh(u64::MAX));
+    assert_eq!(index.steps().len(), 4);
+    let next = temp.path().join("next.jsonl");
+    resumed(&next, "append", "First.", &[]);
+    let more = std::fs::read_to_string(&next).expect("read");
+    let mut file = std::fs::OpenOptions::new()
+        .append(true)
+        .open(&path)
+        .expect("opened");
+    std::io::Write::write_all(&mut file, more.as_bytes()).expect("written");
+    let delta = reader.refresh(u64::MAX);
+    assert!(!delta.restarted);
+    index.apply(delta);
+    assert_eq!(index.steps().len(), 5);
+    let run = read(&path);
+    assert_eq!((run.row.steps, run.row.turns), (5, Some(3)));
+    // The totals before the journal, and the reply in it.
+    assert_eq!(run.row.tokens, Some(2_800 + 1_240));
+    assert!(
+        run.row
+            .verdict
+            .second
+            .starts_with("The session was resumed. Its journal begins at record 22.")
+    );
+    assert_eq!(run.step(4)["action_results"][0]["output"], "b");
+}
+
+/// Real sessions that ended by themselves have both: a journal, and the state that was saved at the
+/// end.
+#[test]
+fn real_sessions_are_the_same_without_their_journal() {
+    let Some(root) = std::env::var_os("BOARD_AGENTS").map(std::path::PathBuf::from) else {
+        eprintln!("skipped: BOARD_AGENTS names no directory of sessions");
+        return;
+    };
+    let first = "journal/0000000000000001.jsonl";
+    let mut compared = 0;
+    for path in walk(&root.join("vibe")) {
+        if !path.ends_with(first) {
+            continue;
+        }
+        let dir = path.ancestors().nth(2).expect("a session");
+        let newest = std::fs::read_dir(dir.join("journal")).expect("listed");
+        let newest = newest
+            .map(|entry| entry.expect("an entry").path())
+            .max()
+            .expect("a journal");
+        let journal = std::fs::read_to_string(&path).expect("read");
+        let state = journal
+            .lines()
+            .rev()
+            .find(|line| line.contains("set_envelope"));
+        let Some(state) = state.filter(|_| newest != path) else {
+            continue;
+        };
+        let temp = tempfile::tempdir().expect("a directory");
+        let target = temp.path().join(id(1));
+        copy(dir, &target);
+        std::fs::remove_file(target.join(first)).expect("removed");
+        let newest = target
+            .join("journal")
+            .join(newest.file_name().expect("a name"));
+        std::fs::write(&newest, format!("{state}\n")).expect("written");
+        let (whole, closed) = (read(&path), read(&newest));
+        let shown = |run: &super::Read| {
+            let steps = 0..run.index.steps().len();
+            let of = |n| {
+                let step = run.step(n);
+                // The words of an interruption differ.
+                let mut results = step["action_results"].clone();
+                for result in results.as_array_mut().into_iter().flatten() {
+                    if result["status"] == "cancelled" {
+                        result["error"] = "".into();
+                    }
+                }
+                let rest = ["decision", "actions", "state_diff"].map(|key| step[key].clone());
+                (rest, results)
+            };
+            steps.map(of).collect::<Vec<_>>()
+        };
+        let discarded = closed.row.model_calls.unwrap_or_default() - closed.row.steps as u64;
+        assert_eq!(
+            closed.row.steps as u64 + discarded,
+            whole.row.steps as u64,
+            "{}",
+            path.display()
+        );
+        if discarded == 0 {
+            assert_eq!(shown(&closed), shown(&whole), "{}", path.display());
+        }
+        let facts = |row: &Summary| {
+            (
+                row.tool_calls,
+                row.tool_errors,
+                row.turns,
+                row.changed.clone(),
+            )
+        };
+        assert_eq!(facts(&closed.row), facts(&whole.row), "{}", path.display());
+        compared += 1;
+    }
+    assert!(compared >= 5, "{compared}");
 }
 
 #[test]

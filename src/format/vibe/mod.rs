@@ -4,10 +4,14 @@
 //! The program records each reply and each result twice: as it arrives, without a time, and as input
 //! of its core, with a time. The second record counts, so a request that is repeated after an error
 //! leaves no record. Changes of what the program shows follow, with the state of the turn: its end is
-//! the end of the session. Everything else of a session is made from the journal: generations and
-//! chunks hold the state at some moments. Only `meta.json` adds facts: the model, the directory, the
-//! title and the child sessions. When a session is resumed, Vibe deletes the journal so far. The first
-//! request then contains the conversation before. This reader is based on version 3.0.
+//! the end of the session. `meta.json` has the model, the directory, the title and the child sessions.
+//!
+//! When a session is closed in the terminal or resumed, Vibe stores its state and deletes the journal so
+//! far. The records before the new journal are then made from that state (`before`). They have no
+//! tokens and no reasons for the end of a reply. If the state isn't there, the first request of a
+//! resumed session tells how many replies and calls came before. This reader is based on version 3.0.
+
+mod before;
 
 use std::borrow::Cow;
 
@@ -22,7 +26,9 @@ use super::value::{
     spoken, unpacked,
 };
 use super::watch::{begun, begun_member, has_begun};
-use super::{Answer, CallDraft, Draft, EventDraft, Part, Reader, Shape, Source, Tokens, Tool};
+use super::{
+    Answer, Before, CallDraft, Draft, EventDraft, Part, Reader, Shape, Source, Tokens, Tool,
+};
 use crate::model::json::walk;
 use crate::model::step::{NO_WORDS, Usage};
 use crate::model::{Can, Capabilities, Certainty, Earlier, Ended, Format, Outcome};
@@ -52,6 +58,12 @@ pub(super) static SESSION: Tool = Tool {
         name.ends_with(".jsonl") && objects(head).next().is_some_and(is_first)
     },
     reader: || Box::new(Session::default()),
+};
+
+/// The records before a journal.
+pub(super) static BEFORE: Before = Before {
+    snapshot: before::snapshot,
+    records: before::records,
 };
 
 /// The document in the directory above that of the journal.
@@ -123,7 +135,7 @@ const DISCARDED: &str =
 
 fields! {
     struct Line {
-        version = "recovery_journal_record_version", sequence, kind = "type", payload,
+        version = "recovery_journal_record_version", sequence, before, kind = "type", payload,
     }
     struct Payload { params, input, kind, request, result, delta }
     struct Input { command, determinism }
@@ -143,7 +155,7 @@ fields! {
         parent = "parentSessionId", title, preview, created = "createdAt", usage = "tokenUsage",
     }
     struct Spent { input = "inputTokens", cached = "cachedInputTokens", output = "outputTokens" }
-    struct Asked { content, role, outcome, call = "tool_call_id" }
+    struct Asked { content, role, name, outcome, call = "tool_call_id" }
     struct Turn { status, stop = "stopReason", reason, error }
     struct Meta {
         id = "session_id", parent = "parent_session_id", environment, title, config,
@@ -164,8 +176,13 @@ struct Session {
     begins_at: Option<i64>,
     /// When the session began, in microseconds since the epoch.
     created: Option<i64>,
-    /// What came before the journal, if the first request contains that.
+    /// The records before the journal that were made from the session's state.
+    made: Option<Made>,
+    /// What came before the journal, if only the first request contains that.
     past: Option<Past>,
+    /// Whether the journal has a prompt, and whether it has a reply.
+    has_asked: bool,
+    has_replied: bool,
     /// The first words of the session's first prompt.
     preview: Option<Box<str>>,
     /// The tokens of the session before the first reply, and those of the replies.
@@ -174,6 +191,15 @@ struct Session {
     parent: Option<Box<str>>,
     title: Option<Box<str>>,
     about: About,
+}
+
+/// The records before the journal.
+#[derive(Debug, Default)]
+struct Made {
+    /// Whether the conversation was compacted, or a part of it is gone.
+    is_partial: bool,
+    /// The replies at the output limit, which aren't in the model's context.
+    discarded: u64,
 }
 
 /// The conversation before the journal of a resumed session.
@@ -293,7 +319,10 @@ impl Reader for Session {
         if draft.is_again(record.text) {
             return draft.again(&mark);
         }
-        if self.begins_at.is_none() {
+        let is_made = line.before.is_some();
+        if is_made {
+            self.made.get_or_insert_default();
+        } else if self.begins_at.is_none() {
             self.begins_at = int(line.sequence);
         }
         match (&*kind, &*stage) {
@@ -302,16 +331,20 @@ impl Reader for Session {
                 self.ends
                     .begin(self.conversation.steps(), end, answer, None);
                 (self.end, self.used) = (None, None);
+                self.has_asked |= !is_made;
                 self.conversation
                     .prompt(&spoken(command.content), &mark, draft);
             }
             ("core_input", "completion_succeeded") => {
                 let (asked, part) = (draft.latest(), part_of(record.text, None));
                 let used = part.tokens.unwrap_or_default().into();
-                self.spent = match self.conversation.last() {
-                    None => used,
-                    Some(_) => self.spent.plus(used),
-                };
+                if !is_made {
+                    self.spent = match self.has_replied {
+                        false => used,
+                        true => self.spent.plus(used),
+                    };
+                    self.has_replied = true;
+                }
                 self.conversation.reply(None, asked, mark, part, draft);
             }
             ("core_input", "tool_succeeded" | "tool_failed") => {
@@ -329,7 +362,8 @@ impl Reader for Session {
             ("action_intent", "completion") => {
                 self.refused(record.text, mark, draft);
                 let is_resumed = self.begins_at.is_some_and(|first| first > 1);
-                if is_resumed && self.conversation.last().is_none() && self.past.is_none() {
+                let is_unknown = self.made.is_none() && self.past.is_none();
+                if is_resumed && is_unknown && self.conversation.last().is_none() {
                     self.past = payload.request.and_then(Past::of);
                 }
                 let of = |key| payload.request.and_then(|request| member(request, key));
@@ -343,6 +377,13 @@ impl Reader for Session {
                 run.run_id = run.run_id.take().or_else(|| short(id));
             }
             ("projection_delta", _) => self.shown(&payload, mark, draft),
+            ("compacted" | "discarded", _) => {
+                draft.event(mark);
+                if let Some(made) = &mut self.made {
+                    made.is_partial |= kind == "compacted";
+                    made.discarded += u64::from(kind == "discarded");
+                }
+            }
             _ => {
                 draft.event(mark);
             }
@@ -356,7 +397,7 @@ impl Reader for Session {
     fn look(&mut self, draft: &mut Draft<'_>) {
         let (ended, answer) = self.settled(draft);
         // A segment without a prompt begins when the program closes the session.
-        let has_begun = self.conversation.turns() > 0 || self.conversation.last().is_some();
+        let is_resumed = self.has_asked || self.has_replied;
         let latest = draft.latest();
         let at = latest.filter(|_| ended.is_some());
         let about = &self.about;
@@ -389,37 +430,60 @@ impl Reader for Session {
         };
         let past = self.past.as_ref();
         let past = past.filter(|past| past.is_whole(self.preview.as_deref()));
-        let counted = match past {
-            Some(_) => "The replies and calls in them are counted, but aren't steps.",
-            None => "The number of replies and calls in them is unknown.",
-        };
-        let resumed = if has_begun {
+        let resumed = if is_resumed {
             "The session was resumed. "
         } else {
             ""
         };
-        let words = format!(
-            "{resumed}Vibe keeps no journal of what came before: {} records. {counted}",
-            first - 1
-        );
+        let counted = match (&self.made, past) {
+            (Some(made), _) if made.is_partial => {
+                "The steps before it are from the session's saved state, without tokens. Vibe compacted \
+                 the conversation, so earlier steps are unknown."
+            }
+            (Some(_), _) => {
+                "The steps before it are from the session's saved state, without tokens."
+            }
+            (None, Some(_)) => "The replies and calls in them are counted, but aren't steps.",
+            (None, None) => "The number of replies and calls in them is unknown.",
+        };
+        let words = match &self.made {
+            Some(_) => format!("{resumed}Its journal begins at record {first}. {counted}"),
+            None => format!(
+                "{resumed}Vibe keeps no journal of what came before: {} records. {counted}",
+                first - 1
+            ),
+        };
         run.notes = vec![words.into()];
         let of = |number: fn(&Past) -> u64| past.map(number);
-        run.earlier = Some(Earlier {
-            replies: of(|past| past.replies),
-            calls: of(|past| past.calls),
-            failed_calls: of(|past| past.failed_calls),
-        });
-        run.replies_uncounted = of(|past| past.discarded).unwrap_or_default();
-        run.turns = of(|past| past.prompts).map(|before| before + self.conversation.turns());
+        match &self.made {
+            Some(made) if !made.is_partial => {
+                run.replies_uncounted = made.discarded;
+                run.earlier = (made.discarded > 0).then_some(Earlier {
+                    replies: Some(made.discarded),
+                    calls: Some(0),
+                    failed_calls: Some(0),
+                });
+            }
+            _ => {
+                run.earlier = Some(Earlier {
+                    replies: of(|past| past.replies),
+                    calls: of(|past| past.calls),
+                    failed_calls: of(|past| past.failed_calls),
+                });
+                run.replies_uncounted = of(|past| past.discarded).unwrap_or_default();
+                run.turns =
+                    of(|past| past.prompts).map(|before| before + self.conversation.turns());
+            }
+        }
         // The events are only those since the newest start.
         run.started_at = self.created;
         let times = self.created.zip(latest);
         let micros = times.and_then(|(from, to)| to.checked_sub(from));
         run.latency_s = micros.map(|micros| micros as f64 / 1e6);
         let Some(before) = self.before else { return };
-        let all = match self.conversation.last() {
-            None => before,
-            Some(_) => before.plus(self.spent),
+        let all = match self.has_replied {
+            false => before,
+            true => before.plus(self.spent),
         };
         let sum = |(input, output): (u64, u64)| input.saturating_add(output);
         run.tokens = all.input.zip(all.output).map(sum).filter(|sum| *sum > 0);
@@ -482,7 +546,7 @@ impl Session {
         self.title = short(known.title).or(self.title.take());
         self.preview = short(known.preview).or(self.preview.take());
         self.created = millis(known.created).or(self.created);
-        if self.conversation.last().is_none() {
+        if !self.has_replied {
             self.before = known.usage.map(spent).or(self.before.take());
         }
         // The program repeats the end with each later change.
