@@ -4,6 +4,7 @@
 //! The trace has the complete state once, then only differences of its top-level fields. For this
 //! reason, each field is kept as JSON text, and equal text means no change.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -14,8 +15,9 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use super::back;
+use crate::model::json::walk;
 use crate::model::repair::without_place;
-use crate::model::strict::{NonFinite, NotJson, fields};
+use crate::model::strict::{NonFinite, NotJson, write_json};
 use crate::model::{Code, Source, StopReason};
 use crate::stop::text_hash;
 
@@ -312,14 +314,28 @@ fn check_stop(reason: &str, answer: Option<&str>) -> Result<(), StateError> {
     }
 }
 
-/// The state at one moment, field by field.
+/// The state at one moment, as the text of a JSON object. Each step takes one, so it has a single
+/// allocation.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Snapshot(Vec<(String, Box<RawValue>)>);
+pub(super) struct Snapshot(String);
+
+/// A state of this many bytes is serialized without growing the buffer.
+const TYPICAL_BYTES: usize = 1 << 9;
 
 impl Snapshot {
     /// Takes a snapshot of the state. Numbers that JSON doesn't support become text.
     pub(super) fn of<D: Serialize>(state: &State<D>) -> Result<Self, StateError> {
-        let all = fields(state, NonFinite::AsText).map_err(|wrong| {
+        let mut text = Vec::with_capacity(TYPICAL_BYTES);
+        let written = write_json(state, NonFinite::AsText, &mut text);
+        let text = written.and_then(|()| {
+            let text = String::from_utf8(text).ok();
+            text.filter(|text| text.starts_with('{'))
+                .ok_or_else(|| NotJson {
+                    path: String::new(),
+                    what: "has no fields".to_owned(),
+                })
+        });
+        let text = text.map_err(|wrong| {
             // All built-in fields have a path.
             if wrong.path.is_empty() {
                 wrong.inside("the agent's data")
@@ -327,14 +343,20 @@ impl Snapshot {
                 wrong
             }
         })?;
-        Ok(Self(all))
+        Ok(Self(text))
+    }
+
+    /// Iterates over the names of the fields, as JSON, and their values.
+    fn fields(&self) -> impl Iterator<Item = (&str, &str)> {
+        walk::members(&self.0)
     }
 
     /// Checks that all field names are unique. A field of the agent's data with the name of a
     /// built-in one would hide it.
     pub(super) fn check_names(&self) -> Result<(), StateError> {
         for name in BUILT_IN {
-            if self.0.iter().filter(|(key, _)| key == name).count() > 1 {
+            let is_it = |(key, _): &(&str, &str)| walk::is_word(key, name);
+            if self.fields().filter(is_it).count() > 1 {
                 return Err(StateError(format!(
                     "the agent's data has a field {name:?}, which every state has"
                 )));
@@ -346,88 +368,92 @@ impl Snapshot {
     /// Returns a hash of the state without its step counter and metrics.
     pub(super) fn signature(&self) -> u64 {
         let counted = |key: &str| !matches!(key, "current_step" | "metrics");
-        let fields = self.0.iter().filter(|(key, _)| counted(key));
-        fields.fold(0, |hash, (key, text)| {
-            hash.rotate_left(5) ^ text_hash(key) ^ text_hash(text.get()).rotate_left(17)
+        let fields = self.fields().map(|(key, text)| (name(key), text));
+        let counted = fields.filter(|(key, _)| counted(key));
+        counted.fold(0, |hash, (key, text)| {
+            hash.rotate_left(5) ^ text_hash(&key) ^ text_hash(text).rotate_left(17)
         })
     }
 
     /// Replaces this snapshot with `next` and returns the changes.
     pub(super) fn advance(&mut self, next: Snapshot) -> StateDiff {
-        let same_shape =
-            self.0.len() == next.0.len() && self.0.iter().zip(&next.0).all(|(a, b)| a.0 == b.0);
         let before = std::mem::replace(self, next);
-        let null = || {
-            RawValue::from_string("null".to_owned()).unwrap_or_else(|_| Box::<RawValue>::default())
-        };
-        let mut changes = Vec::new();
+        let mut old: Vec<_> = before.fields().collect();
+        let new: Vec<_> = self.fields().collect();
+        let same_shape = old.len() == new.len() && old.iter().zip(&new).all(|(a, b)| a.0 == b.0);
         if same_shape {
-            for ((key, before), (_, after)) in before.0.into_iter().zip(&self.0) {
-                if before.get() != after.get() {
-                    changes.push(Change {
-                        key,
-                        before,
-                        after: after.clone(),
-                    });
-                }
-            }
-            return StateDiff(changes);
+            let both = old
+                .iter()
+                .zip(&new)
+                .filter(|(before, after)| before.1 != after.1);
+            let changes = both.map(|((key, before), (_, after))| Change::of(key, before, after));
+            return StateDiff(changes.collect());
         }
         // A missing field is recorded as null, as in QitOS.
-        let mut old = before.0;
-        for (key, after) in &self.0 {
-            match old.iter().position(|(name, _)| name == key) {
+        let mut changes = Vec::new();
+        for (key, after) in new {
+            match old.iter().position(|(name, _)| *name == key) {
                 Some(at) => {
-                    let (key, before) = old.swap_remove(at);
-                    if before.get() != after.get() {
-                        changes.push(Change {
-                            key,
-                            before,
-                            after: after.clone(),
-                        });
+                    let (_, before) = old.swap_remove(at);
+                    if before != after {
+                        changes.push(Change::of(key, before, after));
                     }
                 }
-                None => changes.push(Change {
-                    key: key.clone(),
-                    before: null(),
-                    after: after.clone(),
-                }),
+                None => changes.push(Change::of(key, "null", after)),
             }
         }
-        changes.extend(old.into_iter().map(|(key, before)| Change {
-            key,
-            before,
-            after: null(),
-        }));
+        let gone = old
+            .into_iter()
+            .map(|(key, before)| Change::of(key, before, "null"));
+        changes.extend(gone);
         StateDiff(changes)
     }
 
     /// Returns a field's JSON text.
     pub(super) fn get(&self, field: &str) -> Option<&str> {
-        self.0
-            .iter()
-            .find(|(key, _)| key == field)
-            .map(|(_, text)| text.get())
+        self.fields()
+            .find(|(key, _)| walk::is_word(key, field))
+            .map(|(_, text)| text)
     }
 
     /// Sets a field. Returns false if there is no such field.
     pub(super) fn set(&mut self, field: &str, value: &Value) -> bool {
-        let slot = self.0.iter_mut().find(|(key, _)| key == field);
-        let text = serde_json::value::to_raw_value(value).ok();
-        slot.zip(text)
-            .map(|((_, slot), text)| *slot = text)
-            .is_some()
+        let (mut text, mut is_set) = (String::from("{"), false);
+        for (at, (key, before)) in self.fields().enumerate() {
+            let is_it = !is_set && walk::is_word(key, field);
+            is_set |= is_it;
+            let comma = if at == 0 { "" } else { "," };
+            text.extend([comma, key, ":"]);
+            match is_it {
+                true => text.push_str(&value.to_string()),
+                false => text.push_str(before),
+            }
+        }
+        text.push('}');
+        self.0 = text;
+        is_set
     }
 
     /// Restores the state from which the snapshot was taken, as far as it can be serialized.
     pub(super) fn state<D: DeserializeOwned>(&self) -> Result<State<D>, StateError> {
-        State::read(self.0.iter().map(|(key, text)| (key.as_str(), text.get())))
+        let fields: Vec<_> = self.fields().map(|(key, text)| (name(key), text)).collect();
+        State::read(fields.iter().map(|(key, text)| (&**key, *text)))
     }
+}
+
+/// Returns the name of a field.
+fn name(key: &str) -> Cow<'_, str> {
+    walk::string(key).unwrap_or_default()
+}
+
+/// Returns the value with this JSON text.
+fn raw(text: &str) -> Box<RawValue> {
+    RawValue::from_string(text.to_owned()).unwrap_or_else(|_| Box::<RawValue>::default())
 }
 
 impl Serialize for Snapshot {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_map(self.0.iter().map(|(key, text)| (key, text)))
+        serializer.collect_map(self.fields().map(|(key, text)| (name(key), raw(text))))
     }
 }
 
@@ -440,6 +466,17 @@ struct Change {
     key: String,
     before: Box<RawValue>,
     after: Box<RawValue>,
+}
+
+impl Change {
+    /// Returns the change of the field with this name, which is JSON, as are the values.
+    fn of(key: &str, before: &str, after: &str) -> Self {
+        Self {
+            key: name(key).into_owned(),
+            before: raw(before),
+            after: raw(after),
+        }
+    }
 }
 
 static NOTHING: StateDiff = StateDiff(Vec::new());
@@ -480,5 +517,98 @@ impl Serialize for StateDiff {
             )?;
         }
         map.end()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+
+    type Data = BTreeMap<String, Value>;
+
+    fn snapshot(data: &Data) -> Snapshot {
+        Snapshot::of(&State::new("t", data.clone())).unwrap()
+    }
+
+    fn own(snapshot: &Snapshot) -> Vec<(String, String)> {
+        let fields = snapshot.fields().skip(BUILT_IN.len());
+        fields
+            .map(|(key, text)| (name(key).into_owned(), text.to_owned()))
+            .collect()
+    }
+
+    #[test]
+    fn the_fields_come_in_the_order_of_the_struct() {
+        #[derive(Serialize)]
+        struct Own {
+            raw: Box<RawValue>,
+            number: f64,
+        }
+        let raw = RawValue::from_string("[1,  2]".to_owned()).unwrap();
+        let number = f64::NAN;
+        let state = State::new("t", Own { raw, number });
+        let all = Snapshot::of(&state).unwrap();
+        let keys: Vec<_> = all.fields().map(|(key, _)| name(key)).collect();
+        assert_eq!(
+            keys.get(..BUILT_IN.len()),
+            Some(&BUILT_IN.map(Cow::from)[..])
+        );
+        let wanted = [("raw", "[1,  2]"), ("number", "\"NaN\"")];
+        assert_eq!(
+            own(&all),
+            wanted.map(|(key, text)| (key.to_owned(), text.to_owned()))
+        );
+    }
+
+    #[test]
+    fn a_field_is_replaced_where_it_is() {
+        let data = Data::from([
+            ("a\"".to_owned(), json!(1)),
+            ("b".to_owned(), json!({"c": 2})),
+        ]);
+        let mut all = snapshot(&data);
+        assert!(all.set("a\"", &json!([true])));
+        assert_eq!(
+            (all.get("a\""), all.get("b")),
+            (Some("[true]"), Some("{\"c\":2}"))
+        );
+        assert_eq!(all.get("task"), Some("\"t\""));
+        assert!(!all.set("c", &json!(0)));
+        assert_eq!(own(&all).len(), 2);
+    }
+
+    fn data() -> impl Strategy<Value = Data> {
+        let value = prop_oneof![
+            Just(Value::Null),
+            any::<i64>().prop_map(Value::from),
+            any::<String>().prop_map(Value::from),
+            any::<[bool; 2]>().prop_map(|list| json!({"list": list})),
+        ];
+        // Built-in fields have lower-case names.
+        prop::collection::btree_map("[A-C\"\\\\é]{1,2}", value, 0..6)
+    }
+
+    proptest! {
+        #[test]
+        fn a_snapshot_has_all_fields_and_their_changes(before in data(), after in data()) {
+            let (mut old, new) = (snapshot(&before), snapshot(&after));
+            let wanted: Vec<_> = before.iter().map(|(key, value)| (key.clone(), value.to_string())).collect();
+            prop_assert_eq!(own(&old), wanted);
+            let diff = old.advance(new);
+            let keys: std::collections::BTreeSet<_> = before.keys().chain(after.keys()).collect();
+            for key in keys {
+                let text = |data: &Data| data.get(key).unwrap_or(&Value::Null).to_string();
+                let (from, to) = (text(&before), text(&after));
+                // A field that is null and one that is missing differ in nothing that is recorded.
+                let changed = diff.get(key).map(|(from, to)| (from.to_owned(), to.to_owned()));
+                let is_listed = before.get(key) != after.get(key) && (from != to || changed.is_some());
+                prop_assert_eq!(changed, is_listed.then_some((from, to)));
+            }
+            let restored: State<Data> = old.state().unwrap();
+            prop_assert_eq!(restored.data, after);
+        }
     }
 }

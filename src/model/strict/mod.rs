@@ -10,9 +10,6 @@ use serde::ser::{
     Error as _, Serialize, SerializeMap, SerializeSeq, SerializeStruct, SerializeStructVariant,
     SerializeTuple, SerializeTupleStruct, SerializeTupleVariant, Serializer,
 };
-use serde_json::value::RawValue;
-
-use super::json::Members;
 
 /// How to handle numbers that JSON can't represent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -127,28 +124,6 @@ pub fn indented(json: &[u8]) -> Vec<u8> {
         }
     }
     out
-}
-
-/// Returns the top-level fields of a struct or map as separate JSON texts, in serialization order.
-///
-/// # Errors
-/// Fails like [`write_json`], and if the value is neither a struct nor a map.
-pub fn fields<T: Serialize + ?Sized>(
-    value: &T,
-    non_finite: NonFinite,
-) -> Result<Vec<(String, Box<RawValue>)>, NotJson> {
-    let mut text = Vec::new();
-    write_json(value, non_finite, &mut text)?;
-    let Ok(Members(members)) = serde_json::from_slice(&text) else {
-        return Err(NotJson {
-            path: String::new(),
-            what: "has no fields".to_owned(),
-        });
-    };
-    Ok(members
-        .into_iter()
-        .map(|(name, value)| (name.0.into_owned(), value.to_owned()))
-        .collect())
 }
 
 const NON_FINITE: [&str; 3] = ["is NaN", "is Infinity", "is -Infinity"];

@@ -2,6 +2,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use proptest::prelude::*;
 use serde::Serialize;
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::*;
@@ -251,37 +252,6 @@ fn every_shape_is_written_as_serde_json_writes_it() {
     ));
 }
 
-#[test]
-fn the_fields_of_a_struct_come_in_its_order() {
-    let raw = RawValue::from_string("[1,  2]".to_owned()).unwrap();
-    let value = Flat {
-        first: 1,
-        rest: json_like("raw", raw),
-        last: 2,
-    };
-    let all = fields(&value, NonFinite::Refuse).unwrap();
-    let all: Vec<_> = all
-        .iter()
-        .map(|(name, value)| (name.as_str(), value.get()))
-        .collect();
-    assert_eq!(all, [("first", "1"), ("raw", "[1,  2]"), ("last", "2")]);
-    let map = fields(&json_like("a \"key\"", f64::NAN), NonFinite::AsText).unwrap();
-    assert_eq!(
-        (map[0].0.as_str(), map[0].1.get()),
-        ("a \"key\"", "\"NaN\"")
-    );
-    assert_eq!(
-        fields(&[1], NonFinite::Refuse).unwrap_err().to_string(),
-        "the value has no fields"
-    );
-    assert_eq!(
-        fields(&f64::NAN, NonFinite::Refuse)
-            .unwrap_err()
-            .to_string(),
-        "the value is NaN"
-    );
-}
-
 fn value() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(Value::Null),
@@ -306,14 +276,6 @@ proptest! {
         prop_assert_eq!(text(&value).unwrap(), serde_json::to_string(&value).unwrap());
         let pretty = indented(value.to_string().as_bytes());
         prop_assert_eq!(String::from_utf8(pretty).unwrap(), serde_json::to_string_pretty(&value).unwrap());
-    }
-
-    #[test]
-    fn the_fields_are_those_of_the_map(value in prop::collection::btree_map(any::<String>(), value(), 0..6)) {
-        let all = fields(&value, NonFinite::Refuse).unwrap();
-        let wanted: Vec<_> = value.iter().map(|(key, value)| (key.clone(), value.to_string())).collect();
-        let got: Vec<_> = all.into_iter().map(|(key, value)| (key, value.get().to_owned())).collect();
-        prop_assert_eq!(got, wanted);
     }
 
     #[test]
