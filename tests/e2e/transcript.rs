@@ -176,7 +176,7 @@ fn a_text_is_found_and_its_steps_are_walked() {
     page.insert("part15");
     page.press("Enter");
     // 15, 150 to 158, and 1500 to 1598 without the last step of each turn.
-    page.wait("document.querySelector('#found')?.textContent === '1 of 105 steps'");
+    page.wait("document.querySelector('#found')?.textContent === '1 of 105 hits in 105 steps'");
     wait_for(&page, 15);
     assert!(
         page.location().contains("find=part15"),
@@ -198,7 +198,7 @@ fn a_text_is_found_and_its_steps_are_walked() {
     // While the user types, the field keeps the focus.
     page.press("/");
     page.insert("part777");
-    page.wait("document.querySelector('#found').textContent === '1 of 1 step'");
+    page.wait("document.querySelector('#found').textContent === '1 of 1 hit in 1 step'");
     wait_for(&page, 777);
     assert_eq!(page.eval("document.activeElement.name"), "find");
     assert_eq!(page.complaints(), Vec::<String>::new());
@@ -375,5 +375,53 @@ fn the_menu_share_copies_the_step_in_view() {
     page.wait(
         "window.copied?.includes('Now number 40.') && !window.copied.includes('Now number 41.')",
     );
+    assert_eq!(page.complaints(), Vec::<String>::new());
+}
+
+#[test]
+fn the_first_error_beside_the_closed_verdict_names_its_command_and_links_its_step() {
+    let failing = |n: usize| {
+        let command = "uv run --locked pytest tests/unit/test_of_a_module_with_a_long_name.py -q";
+        records(n)
+            .replace(&format!("ls /home/me/ledger/part{n}"), command)
+            .replace(
+                "other file\"",
+                "FAILED test_a - assert 1 == 2\",\"is_error\":true",
+            )
+    };
+    let text = (0..20).map(|n| match n {
+        3 => failing(n),
+        n => records(n),
+    });
+    let site = session_of(&text.collect::<String>(), 20);
+    let page = Page::open();
+    for width in [1_440, 1_024, 390] {
+        page.look(width, "light");
+        page.goto(&site.url(PAGE));
+        page.wait("document.readyState === 'complete'");
+        assert_eq!(
+            page.text(".vt code"),
+            "uv run --locked pytest tests/uni…",
+            "{width}"
+        );
+        let whole = page.eval("document.querySelector('.vt').title");
+        let whole = whole.as_str().unwrap_or_default();
+        assert!(
+            whole.contains("module_with_a_long_name.py") && whole.contains("assert 1 == 2"),
+            "{whole}"
+        );
+        let seen = page.eval(
+            "(part => {
+                const range = new Range();
+                range.setStart(part.querySelector('code').nextSibling, 0);
+                range.setEnd(part.querySelector('code').nextSibling, 12);
+                const [error, box] = [range.getBoundingClientRect(), part.getBoundingClientRect()];
+                return error.right < box.right && error.bottom <= box.bottom;
+             })(document.querySelector('.vt'))",
+        );
+        assert_eq!(seen, true, "{width}: the error begins in view");
+        page.click(".vt a");
+        page.wait("location.search.includes('step=3') && document.readyState === 'complete'");
+    }
     assert_eq!(page.complaints(), Vec::<String>::new());
 }

@@ -158,7 +158,7 @@ fn a_pulse_brings_what_changed_and_no_blanks() {
             &[
                 "steprows",
                 "runhead",
-                "verdict-line",
+                "verdict-box",
                 "tabs",
                 "endslot",
                 "pending",
@@ -206,7 +206,7 @@ fn a_pulse_brings_what_changed_and_no_blanks() {
                 "{target} replaces itself: {part}"
             );
         }
-        assert_eq!(html.contains("#verdict-line"), targets.len() > 2, "{html}");
+        assert_eq!(html.contains("#verdict-box"), targets.len() > 2, "{html}");
     }
 }
 

@@ -24,8 +24,8 @@ const EVIDENCE_CHARS: usize = 240;
 const TROUBLE_CHARS: usize = 160;
 /// The same for the command that failed.
 const COMMAND_CHARS: usize = 80;
-/// A longer command is omitted from the line that opens the panel; characters.
-const SHORT_COMMAND_CHARS: usize = 24;
+/// The same in the line beside the closed panel.
+const SHORT_COMMAND_CHARS: usize = 32;
 /// Longer lines of the failure report are truncated; characters.
 const FAILURE_CHARS: usize = 200;
 
@@ -71,7 +71,7 @@ impl<'a> Verdict<'a> {
         }
     }
 
-    /// Returns the same below a line that opens it (`#verdict-line`).
+    /// Returns the same below a line that opens it (`#verdict-line`, in `#verdict-box`).
     pub(crate) fn below_line(view: &'a RunView<'a>, is_open: bool) -> Self {
         Self {
             line: Some(is_open),
@@ -157,21 +157,15 @@ impl<'a> Verdict<'a> {
         event.or_else(|| step.map(|n| self.view.at_step(n)))
     }
 
-    /// Returns its position and the error for the line that opens the panel, and the whole for a
-    /// tooltip. The line has no room for a long command. A link inside it couldn't be reached by all
-    /// readers.
-    fn trouble_in_line(&self) -> Option<(String, text::Line, String)> {
+    /// Describes the first trouble for the line beside the closed panel, with a link to its position,
+    /// and the whole for a tooltip.
+    fn trouble_in_line(&self) -> Option<(Phrase, String)> {
         let trouble = self.shown_trouble()?;
-        let place = trouble.place(self.view.index).unwrap_or_default();
-        let (command, error) = trouble.parts();
-        let is_short = |command: &&str| command.chars().nth(SHORT_COMMAND_CHARS).is_none();
-        let command = command
-            .filter(is_short)
-            .map(|command| format!("{command} "));
-        let error = format!("{}{}", command.unwrap_or_default(), error.trim_start());
-        let error = text::one_line(&error, TROUBLE_CHARS).0;
         let whole = text::one_line(&trouble.text, COMMAND_CHARS + TROUBLE_CHARS).0;
-        Some((place, error.into(), whole))
+        Some((
+            self.told(trouble, str::to_owned, SHORT_COMMAND_CHARS),
+            whole,
+        ))
     }
 
     /// Returns the first trouble, unless the evidence has it.
@@ -184,20 +178,25 @@ impl<'a> Verdict<'a> {
 
     /// Describes the first trouble, with a link to its position.
     fn trouble(&self) -> Option<Phrase> {
-        let trouble = self.shown_trouble()?;
+        Some(self.told(self.shown_trouble()?, capitalised, COMMAND_CHARS))
+    }
+
+    /// Describes a trouble: its position in the words of `name`, at most `chars` characters of the
+    /// command, and the error.
+    fn told(&self, trouble: &Trouble, name: fn(&str) -> String, chars: usize) -> Phrase {
         let event = trouble.event.filter(|_| trouble.step.is_none());
         let place = trouble
             .place(self.view.index)
             .zip(self.address(event, trouble.step));
         let mut phrase = match place {
-            Some((place, href)) => Phrase::new().link(capitalised(&place), href).text(": "),
+            Some((place, href)) => Phrase::new().link(name(&place), href).text(": "),
             None => Phrase::new(),
         };
         let (command, text) = trouble.parts();
         if let Some(command) = command {
-            phrase = phrase.code(text::one_line(command, COMMAND_CHARS).0);
+            phrase = phrase.code(text::one_line(command, chars).0);
         }
-        Some(phrase.text(text::one_line(text, TROUBLE_CHARS).0))
+        phrase.text(text::one_line(text, TROUBLE_CHARS).0)
     }
 
     /// Links the file and line that the first error names.
