@@ -57,6 +57,7 @@ pub(super) const FORMAT: Format = Format {
         ..Capabilities::NONE
     },
     assemble: Some(|n, records| part::line(n, records.iter().map(|record| part_of(record)))),
+    is_of_coding_agent: true,
     ..Format::UNKNOWN
 };
 

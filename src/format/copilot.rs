@@ -59,6 +59,7 @@ pub(super) static STREAM: Tool = Tool {
         },
         file: CAPTURED,
         assemble: Some(assembled),
+        is_of_coding_agent: true,
         ..Format::UNKNOWN
     },
     shape: Shape::Lines,

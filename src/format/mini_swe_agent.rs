@@ -34,6 +34,7 @@ pub(super) static TRAJECTORY: Tool = Tool {
         },
         file: "trajectory",
         assemble: Some(|n, records| part::line(n, records.iter().map(|record| part_of(record)))),
+        is_of_coding_agent: true,
         ..Format::UNKNOWN
     },
     shape: Shape::Document(PATHS),

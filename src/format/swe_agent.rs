@@ -29,6 +29,7 @@ pub(super) static TRAJECTORY: Tool = Tool {
         no_end_reason: "SWE-agent writes the exit status only when a run ends",
         has_command_tools: true,
         assemble: Some(assembled),
+        is_of_coding_agent: true,
         ..Format::UNKNOWN
     },
     shape: Shape::Document(&[

@@ -30,6 +30,8 @@ pub struct Format {
     pub no_end_reason: &'static str,
     /// Whether its files are named by ids, so that only the task describes a run.
     pub is_session: bool,
+    /// Whether a coding agent wrote it, so that a run is read from top to bottom as a session is.
+    pub is_of_coding_agent: bool,
     /// The command that continues a session, without its id. Empty if there is none.
     pub resume: &'static str,
     /// Whether a run is a sample of an evaluation: it's called by the first line of its input, and
@@ -66,6 +68,11 @@ impl Format {
     /// Returns whether a run of this format is a single file, whose records are its events.
     pub fn is_one_file(&self) -> bool {
         !self.file.is_empty()
+    }
+
+    /// Returns whether a run is the work of a coding agent, which is read from top to bottom.
+    pub fn is_conversation(&self) -> bool {
+        self.is_session || self.is_of_coding_agent
     }
 
     /// Returns whether this format is a program's captured output without times. Steps of such a
@@ -108,6 +115,7 @@ impl Format {
         file: "",
         no_end_reason: "",
         is_session: false,
+        is_of_coding_agent: false,
         resume: "",
         is_sample: false,
         is_in_order: false,

@@ -103,11 +103,22 @@ impl<'a> RunView<'a> {
 }
 
 impl RunView<'_> {
+/// The same for a run without a view.
+pub(crate) fn is_conversation(summary: &Summary, index: &Index) -> bool {
+    index.format().is_conversation() || summary.sample.is_some()
+}
+
     pub(crate) fn key(&self) -> &str {
         self.summary.key.as_str()
     }
 
     pub(crate) fn status(&self) -> Status {
+    /// Returns whether the run is read from top to bottom, as a conversation: a session of a coding
+    /// agent, or a sample of an evaluation. Other runs are looked through step by step.
+    pub(crate) fn is_conversation(&self) -> bool {
+        is_conversation(self.summary, self.index)
+    }
+
         Status::of(self.summary)
     }
 

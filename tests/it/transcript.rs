@@ -450,7 +450,9 @@ fn the_lines_around_a_found_text_are_shown() {
     let key = segment(board.json("/api/runs")["runs"][0]["key"].as_str().unwrap());
     let found = board.get(&format!("/runs/{key}/transcript/found?find=ROW%20300"));
     assert!(
-        found.text().contains("data-steps=\"0\">1 step</output>"),
+        found
+            .text()
+            .contains("data-steps=\"0\" data-hits=\"1\">1 hit in 1 step</output>"),
         "{}",
         found.text()
     );
@@ -623,4 +625,46 @@ fn the_outline_has_the_cost_of_each_turn_and_prompts_without_a_reply() {
     );
     // 1,000 tokens at $3 and 5 at $15 per million.
     assert!(outline.contains("1,005 tokens · ≈$0.0031"), "{outline}");
+}
+
+#[test]
+fn the_run_of_a_coding_agent_opens_with_its_transcript() {
+    let element = json!({"action": "create a.py\n", "observation": "ok", "response": "Let's go.", "state": "{}", "thought": "Let's go."});
+    let swe = json!({"environment": "e", "trajectory": [element],
+        "history": [{"role": "system", "content": "S"}, {"role": "user", "content": "Solve this."}], "info": {"exit_status": "submitted"}});
+    let atif = json!({"schema_version": "ATIF-v1.4", "session_id": "s", "agent": {"name": "terminus-2", "version": "1"},
+        "steps": [{"step_id": 1, "source": "user", "message": "Solve this."},
+            {"step_id": 2, "source": "agent", "message": "Let's go.", "tool_calls":
+                [{"tool_call_id": "c", "function_name": "create", "arguments": {"path": "a.py"}}],
+             "observation": {"results": [{"source_call_id": "c", "content": "ok"}]}}]});
+    for (name, document) in [("a.traj", swe), ("trajectory.json", atif)] {
+        let (dir, _board, page) = page(name, &document.to_string(), "");
+        let tabs = scraper::Html::parse_document(&page);
+        let tabs = crate::html::texts(&tabs, "nav.tabs a");
+        assert_eq!(tabs[..2], ["Transcript", "Steps 1"], "{name}");
+        assert!(
+            page.contains("id=\"transcript\"") && page.contains("Let&#39;s go."),
+            "{name}: {page}"
+        );
+        let show = |more: &[&str]| {
+            let shown = std::process::Command::new(crate::board::BINARY)
+                .arg("show")
+                .arg(dir.path().join(name))
+                .args(more)
+                .env("NO_COLOR", "1")
+                .output()
+                .unwrap();
+            String::from_utf8(shown.stdout).unwrap()
+        };
+        let (read, listed) = (show(&[]), show(&["--steps"]));
+        assert!(
+            read.contains("> Solve this.") && read.contains("Let's go."),
+            "{name}: {read}"
+        );
+        assert!(!listed.contains("> Solve this."), "{name}: {listed}");
+    }
+    let steps = "{\"step_id\": 0, \"decision\": {\"mode\": \"wait\"}}\n";
+    let (_dir, _board, engine) = page("steps.jsonl", steps, "");
+    let tabs = scraper::Html::parse_document(&engine);
+    assert_eq!(crate::html::texts(&tabs, "nav.tabs a")[0], "Steps 1");
 }

@@ -577,12 +577,6 @@ impl Summary {
             .unwrap_or_else(|| self.key.name())
     }
 
-    /// Returns whether the run is read from top to bottom, as a conversation: a session, or a sample
-    /// of an evaluation. Other runs are looked through step by step.
-    pub fn is_conversation(&self) -> bool {
-        self.is_session || self.sample.is_some()
-    }
-
     /// Returns the log that contains the run, if the run is a sample: the beginning of its key.
     pub fn log(&self) -> Option<&str> {
         let id = self.sample.as_deref()?.id.as_deref()?;

@@ -133,7 +133,10 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
             write_head(out, &run, look)?;
             if args.events {
                 write_events(out, &run, look)?
-            } else if run.summary.is_session && !args.steps && !run.index.steps().is_empty() {
+            } else if run.view(look).is_conversation()
+                && !args.steps
+                && !run.index.steps().is_empty()
+            {
                 transcript::write(out, &run, look)?
             } else {
                 write_steps(out, &run, look)?

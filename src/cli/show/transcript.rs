@@ -10,7 +10,7 @@ use crate::page::run_view::RunView;
 use crate::page::step::StepView;
 use crate::page::step::fill::{LEFT, StepPlace, step_brief};
 use crate::page::step::messages::{
-    compaction_in_words, compactions_before, interruption_before, prompts_before,
+    compaction_in_words, compactions_before, interruption_before, prompts_or_task,
 };
 use crate::recorded::RecordedRun;
 
@@ -66,7 +66,9 @@ impl Page<'_> {
 
     /// Writes the prompts before step `n`.
     fn prompts(&self, out: &mut dyn Write, n: usize) -> io::Result<()> {
-        for prompt in prompts_before(&self.view, n) {
+        let prompts = prompts_or_task(&self.view, n, usize::MAX);
+        // Others consist of pictures.
+        for prompt in prompts.iter().filter(|prompt| !prompt.words.is_empty()) {
             writeln!(out)?;
             for line in visible(prompt.words.trim()).lines() {
                 writeln!(

@@ -40,6 +40,7 @@ pub(in crate::format) static CLAUDE: Tool = Tool {
         assemble: Some(|n, records| {
             part::line(n, records.iter().map(|record| part_of(record, false)))
         }),
+        is_of_coding_agent: true,
         ..Format::UNKNOWN
     },
     shape: Shape::Lines,
@@ -60,6 +61,7 @@ pub(in crate::format) static QWEN: Tool = Tool {
         assemble: Some(|n, records| {
             part::line(n, records.iter().map(|record| part_of(record, true)))
         }),
+        is_of_coding_agent: true,
         ..Format::UNKNOWN
     },
     shape: Shape::Lines,

@@ -29,6 +29,7 @@ pub(in crate::format) static STREAM: Tool = Tool {
         file: CAPTURED,
         has_reply_steps: false,
         assemble: Some(|n, records| part::line(n, records.iter().map(|record| part_of(record)))),
+        is_of_coding_agent: true,
         ..Format::UNKNOWN
     },
     shape: Shape::Lines,

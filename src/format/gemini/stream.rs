@@ -24,6 +24,7 @@ pub(in crate::format) static STREAM: Tool = Tool {
         file: CAPTURED,
         is_in_order: true,
         assemble: Some(|n, records| part::line(n, records.iter().map(|record| part_of(record)))),
+        is_of_coding_agent: true,
         ..Format::UNKNOWN
     },
     shape: Shape::Lines,

@@ -38,6 +38,7 @@ pub(in crate::format) static TRAJECTORY: Tool = Tool {
             ..Capabilities::NONE
         },
         assemble: Some(|n, records| part::line(n, records.iter().map(|record| part_of(record)))),
+        is_of_coding_agent: true,
         ..Format::UNKNOWN
     },
     shape: Shape::Document(&[&["*"], &["trajectory", "*"]]),

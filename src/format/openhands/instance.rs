@@ -27,6 +27,7 @@ pub(in crate::format) static INSTANCES: Tool = Tool {
         },
         file: "instance",
         assemble: Some(|n, records| part::line(n, records.iter().map(|record| part_of(record)))),
+        is_of_coding_agent: true,
         ..Format::UNKNOWN
     },
     shape: Shape::Several(&Several {

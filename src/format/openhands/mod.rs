@@ -36,6 +36,7 @@ const FORMAT: Format = Format {
         ..Capabilities::NONE
     },
     assemble: Some(|n, records| part::line(n, records.iter().map(|record| part_of(record)))),
+    is_of_coding_agent: true,
     ..Format::UNKNOWN
 };
 

@@ -27,6 +27,7 @@ pub(in crate::format) static STREAM: Tool = Tool {
         file: CAPTURED,
         adds_to_prompts: false,
         assemble: Some(assembled),
+        is_of_coding_agent: true,
         ..Format::UNKNOWN
     },
     shape: Shape::Lines,

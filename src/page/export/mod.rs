@@ -459,7 +459,7 @@ pub(crate) fn write_export(
         strip: is_whole.then(|| Strip::new(view, "", None)),
         scores: scored.then(|| ScoresBody::new(view, Query::default())),
         started: started(view, &children),
-        has_transcript: view.summary.is_conversation(),
+        has_transcript: view.is_conversation(),
     };
     let mut written = write_head(out, &page, &links)?;
     let mut pictures = 0;

@@ -41,7 +41,7 @@ use crate::page::run::transcript::{
 };
 use crate::page::run::verdict::Verdict;
 use crate::page::run::{Content, RunPage, RunPulse, TabUpdate};
-use crate::page::run_view::{RelatedRun, RunView};
+use crate::page::run_view::{RelatedRun, RunView, is_conversation};
 use crate::page::shell::now;
 use crate::page::shell::{NavItem, Pulse, Shell};
 use crate::page::state::state_tab;
@@ -347,12 +347,14 @@ pub(crate) async fn page(
         params.number("after")?,
     );
     let line = params.number("line")?.unwrap_or_default();
-    let total = run.index().steps().len();
+    let (total, is_read) = {
+        let index = run.index();
+        (index.steps().len(), is_conversation(&run.summary(), &index))
+    };
     if let Some(n) = step.filter(|n| *n >= total.max(1)) {
         return Err(no_such_step(&run, total, n));
     }
-    let is_conversation = run.summary().is_conversation();
-    let (shown, pick) = (Shown::of(&params, is_conversation), Pick::of(&params));
+    let (shown, pick) = (Shown::of(&params, is_read), Pick::of(&params));
     let timeline = timeline::Shown::of(&params, step);
     if !(shown.tab.is_empty() || TABS.contains(&shown.tab.as_str())) {
         let error = WebError::not_found(

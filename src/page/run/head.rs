@@ -598,7 +598,7 @@ impl Tabs<'_> {
         let at_step = &[("step", step.as_str())];
         // A session opens with its transcript, as a sample does.
         let address = |name: &'static str| match name {
-            "" if summary.is_conversation() => "steps",
+            "" if self.view.is_conversation() => "steps",
             name => name,
         };
         let tab = |name, words, count| {
@@ -679,7 +679,7 @@ impl Tabs<'_> {
         };
         let mut tabs: Vec<_> = tabs.into_iter().filter(|(name, ..)| has(name)).collect();
         // A session is read, other runs are looked through.
-        if summary.is_conversation() {
+        if self.view.is_conversation() {
             tabs.swap(0, 1);
         }
         tabs
