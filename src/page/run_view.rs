@@ -47,8 +47,9 @@ pub(crate) struct RunView<'a> {
     pub zone: &'a TimeZone,
     /// The editor that files are linked to.
     pub editor: Option<&'a Editor>,
-    /// Returns whether the Files tab has content. May read the lines of the run.
-    pub has_files: &'a dyn Fn() -> bool,
+    /// Counts the files that the Files tab lists: 0 if it may have other content, `None` if it has
+    /// none. May read the lines of the run.
+    pub files: &'a dyn Fn() -> Option<u64>,
 }
 
 /// A run related to this one.
@@ -96,29 +97,29 @@ impl<'a> RunView<'a> {
             lines,
             related_runs: &Vec::new,
             editor: None,
-            has_files: &|| true,
+            files: &|| Some(0),
             ..*self
         }
     }
 }
 
-impl RunView<'_> {
 /// The same for a run without a view.
 pub(crate) fn is_conversation(summary: &Summary, index: &Index) -> bool {
     index.format().is_conversation() || summary.sample.is_some()
 }
 
+impl RunView<'_> {
     pub(crate) fn key(&self) -> &str {
         self.summary.key.as_str()
     }
 
-    pub(crate) fn status(&self) -> Status {
     /// Returns whether the run is read from top to bottom, as a conversation: a session of a coding
     /// agent, or a sample of an evaluation. Other runs are looked through step by step.
     pub(crate) fn is_conversation(&self) -> bool {
         is_conversation(self.summary, self.index)
     }
 
+    pub(crate) fn status(&self) -> Status {
         Status::of(self.summary)
     }
 

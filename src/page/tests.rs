@@ -79,7 +79,7 @@ impl Recorded {
             related_runs: &Vec::new,
             zone: &self.zone,
             editor: None,
-            has_files: &|| true,
+            files: &|| Some(0),
         }
     }
 }

@@ -6,6 +6,7 @@ use std::path::Path;
 use crate::board::Board;
 use crate::cli::board;
 use crate::disk::copy;
+use crate::html::{page, texts};
 
 /// Copies a run with four edits to a directory called `name`.
 fn with_edits(name: &str) -> tempfile::TempDir {
@@ -96,6 +97,11 @@ fn a_submitted_patch_names_the_files_that_a_run_edited() {
     keys.sort_unstable();
     assert_eq!(keys, ["cost_limit.traj", "submitted.traj"]);
     assert!(found(&board, "file%3Aother.py").is_empty());
+    // The tab counts what it lists, though no step records a change.
+    for key in keys {
+        let tabs = texts(&page(&board, &format!("/runs/{key}")), "nav.tabs a");
+        assert!(tabs.contains(&"Files 1".to_owned()), "{key}: {tabs:?}");
+    }
 }
 
 #[test]

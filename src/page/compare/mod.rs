@@ -1182,7 +1182,7 @@ pub(crate) async fn with_views<T: Send + 'static>(
                 related_runs: &Vec::new,
                 zone: &zone,
                 editor: None,
-                has_files: &|| true,
+                files: &|| Some(0),
             })
             .collect();
         show(&views)

@@ -252,7 +252,7 @@ impl Saved<'_> {
             related_runs: &Vec::new,
             zone: self.zone,
             editor: None,
-            has_files: &|| true,
+            files: &|| Some(0),
         };
         if let Some(secrets) = self.secrets {
             let copy = run.redacted(&mut secrets.borrow_mut())?;

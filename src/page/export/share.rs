@@ -88,7 +88,7 @@ pub(crate) async fn page(
             related_runs: &related_runs,
             zone: &state.zone,
             editor: None,
-            has_files: &|| true,
+            files: &|| Some(0),
         };
         Ok::<_, WebError>(SharePage {
             shell,
@@ -215,7 +215,7 @@ fn children(state: &AppState, run: &Run, only: Option<&Range<usize>>) -> Vec<Arc
         related_runs: &related_runs,
         zone: &state.zone,
         editor: None,
-        has_files: &|| true,
+        files: &|| Some(0),
     };
     let is_in_part = |step: Option<usize>| match (only, step) {
         (Some(only), Some(step)) => only.contains(&step),

@@ -407,6 +407,11 @@ fn project<'a>(view: &RunView<'a>) -> &'a str {
 }
 
 /// Joins the edited files with those of the submitted patch, in the order of the tree.
+/// Counts the files that the tab lists.
+pub(crate) fn listed(view: &RunView<'_>, all: &Files, patches: &[Submitted]) -> u64 {
+    entries(all, patches, project(view)).len() as u64
+}
+
 fn entries<'a>(all: &'a Files, patches: &'a [Submitted], project: &str) -> Vec<Entry<'a>> {
     let mut entries: Vec<Entry<'a>> = all
         .files

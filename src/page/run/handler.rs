@@ -25,7 +25,7 @@ use crate::page::params::Params;
 use crate::page::part::href;
 use crate::page::part::strip::Strip;
 use crate::page::part::text::one_line;
-use crate::page::run::changed::{ChangedTab, Place as FilePlace};
+use crate::page::run::changed::{self, ChangedTab, Place as FilePlace};
 use crate::page::run::events::EventsTab;
 use crate::page::run::files::{IssuesTab, ManifestTab};
 use crate::page::run::head::{RunHead, Tabs};
@@ -79,27 +79,26 @@ pub(crate) async fn with_view<T: Send + 'static>(
             related_runs: &related_runs,
             zone: &zone,
             editor: editor.as_deref(),
-            has_files: &|| true,
+            files: &|| Some(0),
         };
-        let has_files = || has_files(&view, &lists);
+        let files = || files(&view, &lists);
         show(&RunView {
-            has_files: &has_files,
+            files: &files,
             ..view
         })
     });
     shown.await.flatten()
 }
 
-/// The lines of longer runs aren't read to see whether the Files tab has content; bytes.
+/// The lines of longer runs aren't read to see what the Files tab has; bytes.
 const MAX_SEARCHED: u64 = 2 << 20;
 
-/// Returns whether the Files tab has content. If the index doesn't have the edits, this reads the
-/// lines of a short run. A longer one may have content.
-fn has_files(view: &RunView<'_>, lists: &Lists) -> bool {
+/// Counts the files of the Files tab: 0 if it may have content, `None` if it has none. If the index
+/// doesn't have the edits, this reads the lines of a short run.
+fn files(view: &RunView<'_>, lists: &Lists) -> Option<u64> {
     let summary = view.summary;
-    let is_known = summary.files_changed.is_some_and(|files| files > 0);
-    if is_known || !summary.files_edited.is_empty() {
-        return true;
+    if let Some(files) = summary.files_changed.filter(|files| *files > 0) {
+        return Some(files);
     }
     let steps = view.index.steps().iter();
     let calling: Vec<u64> = steps
@@ -110,13 +109,19 @@ fn has_files(view: &RunView<'_>, lists: &Lists) -> bool {
         .iter()
         .fold(0, |sum: u64, bytes| sum.saturating_add(*bytes));
     if bytes > MAX_SEARCHED {
-        return true;
+        return Some(0);
     }
     let answer = summary.answer.as_deref().unwrap_or_default();
-    if !submitted(answer, view.index, view.lines).is_empty() {
-        return true;
+    let patches = submitted(answer, view.index, view.lines);
+    if calling.is_empty() && patches.is_empty() && summary.files_edited.is_empty() {
+        return None;
     }
-    !calling.is_empty() && !lists.of(view).is_empty()
+    let all = lists.of(view);
+    match changed::listed(view, &all, &patches) {
+        _ if all.pending > 0 => Some(0),
+        0 if all.is_empty() && summary.files_edited.is_empty() => None,
+        files => Some(files),
+    }
 }
 
 /// Finds the known runs that are related to this one: its parent run, its child runs and
@@ -724,7 +729,7 @@ pub(crate) async fn transcript_md(
             related_runs: &Vec::new,
             zone: &of.zone,
             editor: None,
-            has_files: &|| true,
+            files: &|| Some(0),
         };
         let total = index.steps().len();
         let only = (from.is_some() || until.is_some())

@@ -7,7 +7,7 @@ use crate::analysis::format::{self, count};
 use crate::analysis::lanes::Lanes;
 use crate::analysis::summary::Summary;
 use crate::model::time::Stamp;
-use crate::model::{Can, RunKey};
+use crate::model::{Can, ManifestState, RunKey};
 use crate::page::part::fold::{Fold, Folded, ValueLinks};
 use crate::page::part::share_form::ShareForm;
 use crate::page::part::sign::{Fact, Phrase};
@@ -615,16 +615,17 @@ impl Tabs<'_> {
             0 | 1 => count(all),
             _ => format!("{} ({} with earlier runs)", count(newest), count(all)),
         };
-        let manifest = if index.manifest().get().is_some() {
-            ""
-        } else {
-            "none"
+        let manifest = match index.manifest() {
+            ManifestState::Missing => "none",
+            _ if index.manifest().get().is_none() => "unreadable",
+            _ => "",
         };
         let steps = match of_all(summary.steps_now, index.step_count()) {
             lines if !summary.steps_unknown => lines,
             _ if index.steps().is_empty() => "unknown".to_owned(),
             lines if lines == "1" => "1 line".to_owned(),
             lines => format!("{lines} lines"),
+        let files = (self.view.files)();
         };
         let tabs = [
             tab("", "Steps", steps),
@@ -652,8 +653,7 @@ impl Tabs<'_> {
             tab(
                 "files",
                 "Files",
-                summary
-                    .files_changed
+                files
                     .filter(|files| *files > 0)
                     .map_or_else(String::new, format::count),
             ),
@@ -667,13 +667,15 @@ impl Tabs<'_> {
         // A tab without content is hidden.
         let has = |name: &str| match name {
             _ if name == self.current => true,
-            "manifest" => !index.format().is_one_file(),
+            "manifest" => {
+                !index.format().is_one_file() && *index.manifest() != ManifestState::Missing
+            }
             "scores" => !summary.critics.is_empty(),
             "issues" => summary.issues.0 > 0,
             "events" => index.events_read() > 0,
             "timeline" => index.first_ts().is_some(),
             "state" => has_state,
-            "files" => (self.view.has_files)(),
+            "files" => files.is_some(),
             "whatif" => !index.steps().is_empty(),
             _ => true,
         };

@@ -613,7 +613,7 @@ fn tabs_without_content_are_hidden() {
     };
     let run = Recorded::steps([r#"{"step_id": 0, "decision": {"mode": "wait"}}"#.to_owned()]);
     let view = RunView {
-        has_files: &|| false,
+        files: &|| None,
         ..run.view()
     };
     let known = names(&view, "");
@@ -630,9 +630,13 @@ fn tabs_without_content_are_hidden() {
         assert!(!names(&view, "").contains(&hidden), "{hidden}");
     }
     let whole = Recorded::run("tests/corpus/q060/q060_handoff");
-    for shown in ["timeline", "whatif", "state", "events", "files"] {
+    for shown in ["timeline", "whatif", "state", "events", "files", "manifest"] {
         assert!(names(&whole.view(), "").contains(&shown), "{shown}");
     }
+    // The manifest of a run that has none is only shown if it's asked for.
+    let alone = Recorded::steps([r#"{"step_id": 0, "decision": {"mode": "wait"}}"#.to_owned()]);
+    assert!(!names(&alone.view(), "").contains(&"manifest"));
+    assert!(names(&alone.view(), "manifest").contains(&"manifest"));
 }
 
 /// A page of events of a long run is about as large as that of a short one, and the other events are

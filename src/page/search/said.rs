@@ -36,7 +36,7 @@ pub(crate) fn texts(
         now: 0,
         stale: None,
         related_runs: &Vec::new,
-        has_files: &|| false,
+        files: &|| None,
         zone: &TimeZone::UTC,
         editor: None,
     };

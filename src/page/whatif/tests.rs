@@ -44,7 +44,7 @@ impl Run {
             related_runs: &Vec::new,
             zone: ZONE,
             editor: None,
-            has_files: &|| true,
+            files: &|| Some(0),
         };
         whatif(
             Box::leak(Box::new(view)),
