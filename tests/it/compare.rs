@@ -470,3 +470,80 @@ fn a_run_is_not_offered_for_comparison_with_itself() {
             .any(|href| href.contains("a=loop&b=loop"))
     );
 }
+
+/// A Claude Code session in `/home/a/proj`: a prompt, a command, two edits of a file with this new text,
+/// and an answer.
+fn edits(id: &str, task: &str, new: &str, printed: &str) -> String {
+    let call = |n: u32, name: &str, input: Value, result: &str| {
+        let asked = json!({"type": "assistant", "message": {"id": format!("m{n}"), "role": "assistant", "stop_reason": "tool_use",
+            "content": [{"type": "tool_use", "id": format!("c{n}"), "name": name, "input": input}]}});
+        let given = json!({"type": "user", "message": {"role": "user", "content":
+            [{"type": "tool_result", "tool_use_id": format!("c{n}"), "content": result}]}});
+        [asked, given]
+    };
+    let path = "/home/a/proj/tests/of/the/browser/test_timeline.py";
+    let input = json!({"file_path": path, "old_string": "x = 1", "new_string": new});
+    let mut records = vec![json!({"type": "user", "message": {"role": "user", "content": task}})];
+    records.extend(call(1, "Bash", json!({"command": "pytest -q"}), printed));
+    records.extend(call(2, "Edit", input.clone(), "edited"));
+    records.extend(call(3, "Edit", input, "edited"));
+    records.push(json!({"type": "assistant", "message": {"id": "m4", "role": "assistant", "stop_reason": "end_turn",
+        "content": [{"type": "text", "text": "Done."}]}}));
+    let mut text = String::new();
+    for (n, mut record) in records.into_iter().enumerate() {
+        record["uuid"] = json!(format!("{id}{n}"));
+        record["sessionId"] = json!(id);
+        record["cwd"] = json!("/home/a/proj");
+        record["timestamp"] = json!(format!("2026-05-04T09:00:{n:02}.000Z"));
+        text += &format!("{record}\n");
+    }
+    text
+}
+
+#[test]
+fn rows_say_what_the_steps_did_and_long_results_are_folded() {
+    let dir = tempfile::tempdir().unwrap();
+    let long: Vec<String> = (0..30).map(|n| format!("line {n}")).collect();
+    let task = "Mend the timeline.";
+    fs::write(
+        dir.path().join("a.jsonl"),
+        edits("a", task, "x = 2", &long.join("\n")),
+    )
+    .unwrap();
+    fs::write(
+        dir.path().join("b.jsonl"),
+        edits("b", &format!("{task}\nIt is slow."), "x = 3", "1 failed"),
+    )
+    .unwrap();
+    let board = Board::serve(dir.path());
+    board.until_read();
+    let page = Html::parse_document(board.get("/compare?a=a.jsonl&b=b.jsonl").text());
+    let cells = texts(&page, ".align tbody .call");
+    // Two edits of the same file look different where they differ, and name it by its project's path.
+    let edits: Vec<&String> = cells
+        .iter()
+        .filter(|cell| cell.starts_with("Edit test_timeline.py +1 −1"))
+        .collect();
+    assert!(
+        edits.len() == 2
+            && edits[0].contains("x = 2")
+            && edits[1].contains("x = 3")
+            && !cells.iter().any(|cell| cell.contains("/home/a/proj")),
+        "{cells:?}"
+    );
+    // The title is the first line of the task, which isn't repeated.
+    let facts = texts(&page, ".ab section .facts .asis");
+    assert!(!facts.iter().any(|fact| fact.contains(task)), "{facts:?}");
+    assert!(facts.contains(&"It is slow.".to_owned()), "{facts:?}");
+    // The runs may be compared from their first step on.
+    let first = Html::parse_document(board.get("/compare/replay?a=a.jsonl&b=b.jsonl&at=0").text());
+    assert_eq!(
+        texts(&first, ".diverge details.rest > summary"),
+        ["22 more lines"]
+    );
+    let whole = texts(&first, ".diverge dd.mono").join("\n");
+    assert!(
+        whole.contains("line 0") && whole.contains("line 29"),
+        "{whole}"
+    );
+}

@@ -35,6 +35,8 @@ use crate::page::params::Params;
 use crate::page::part::href;
 use crate::page::part::sign::{Link, Sign};
 use crate::page::part::text::{self, Block, one_line};
+use crate::page::part::tool::relative_in_text;
+use crate::page::run::step_row::in_words;
 use crate::page::run_view::{RunView, micros, name};
 use crate::page::scores::overlay::{Axis, BAND, MAX_LINES, Overlay, Source, letter};
 use crate::page::scores::plot::VisibleRange;
@@ -56,6 +58,8 @@ const MAX_ANSWER_LINES: usize = 4;
 const MAX_VALUE_LINES: usize = 12;
 /// Limits the characters of a title in the heading.
 const MAX_TITLE: usize = 60;
+/// The same in the summary of a run.
+const MAX_CARD_TITLE: usize = 320;
 /// Limits the tools listed for the common steps.
 const MAX_TOOLS: usize = 4;
 /// Limits the keys to choose from.
@@ -934,15 +938,115 @@ fn step_at<'a>(view: &RunView<'a>, n: Option<usize>) -> Option<&'a StepHead> {
 }
 
 fn call(step: &StepHead) -> String {
-    one_line(
-        if step.call.is_empty() {
-            "no decision recorded"
-        } else {
-            &step.call
-        },
-        MAX_CALL,
-    )
-    .0
+    let words = match &*step.call {
+        "" => "no decision recorded",
+        call => call,
+    };
+    one_line(words, MAX_CALL).0
+}
+
+/// A step in a row of aligned steps.
+struct Cell<'a> {
+    step: &'a StepHead,
+    /// What the step did, in the words of the step list.
+    words: String,
+}
+
+/// Describes the steps of a row. If they did different things that the step list says alike, each ends
+/// with the part of its call that differs.
+fn cells<'a>(steps: &[(&RunView<'a>, Option<usize>)], is_same: bool) -> Vec<Option<Cell<'a>>> {
+    let cell = |(view, n): &(&RunView<'a>, Option<usize>)| {
+        let step = step_at(view, *n)?;
+        let words = in_words(view, (*n)?)?;
+        let words = one_line(&words, MAX_CALL).0;
+        Some(Cell { step, words })
+    };
+    let mut cells: Vec<Option<Cell<'_>>> = steps.iter().map(cell).collect();
+    let mut said = cells.iter().flatten().map(|cell| cell.words.as_str());
+    let first = said.next();
+    if is_same || said.any(|words| Some(words) != first) || steps.len() < 2 {
+        return cells;
+    }
+    let relative = |(view, n): &(&RunView<'a>, Option<usize>)| {
+        let project = view.summary.project.as_deref().unwrap_or_default();
+        let call = step_at(view, *n)?.call.replace('\n', " ");
+        Some(relative_in_text(&call, project).as_str().to_owned())
+    };
+    let calls: Vec<Option<String>> = steps.iter().map(relative).collect();
+    let known: Vec<&str> = calls.iter().flatten().map(String::as_str).collect();
+    let common = common_start(&known);
+    for (cell, call) in cells.iter_mut().zip(&calls) {
+        let rest = call.as_deref().and_then(|call| from_argument(call, common));
+        if let (Some(cell), Some(rest)) = (cell, rest) {
+            let words = format!("{} … {rest}", cell.words);
+            cell.words = one_line(&words, MAX_CALL).0;
+        }
+    }
+    cells
+}
+
+/// Returns how many bytes all texts have in common at their start.
+fn common_start(texts: &[&str]) -> usize {
+    let Some((first, others)) = texts.split_first() else {
+        return 0;
+    };
+    let same = |other: &&str| {
+        let pairs = first.char_indices().zip(other.chars());
+        let differs = pairs.into_iter().find(|((_, one), two)| one != two);
+        differs.map_or(first.len().min(other.len()), |((at, _), _)| at)
+    };
+    others.iter().map(same).min().unwrap_or(0)
+}
+
+/// Returns the end of a call from the argument that contains byte `at`, or from a few characters before
+/// it in a long argument. `None` if the call ends there.
+fn from_argument(call: &str, at: usize) -> Option<&str> {
+    /// Bytes before the difference that are shown at most.
+    const BEFORE: usize = 24;
+    let known = call.get(..at)?;
+    let rest = call.get(at..)?;
+    if rest.trim_end_matches([')', '"', '…']).is_empty() {
+        return None;
+    }
+    let start = known.rfind([',', '(']).map_or(0, |comma| comma + 1);
+    let near = match at - start > BEFORE {
+        true => (at - BEFORE..=at).find(|at| call.is_char_boundary(*at))?,
+        false => start,
+    };
+    call.get(near..).map(str::trim_start)
+}
+
+/// Describes the two steps of a row.
+fn cells_of_two<'a>(two: &Two<'a>, row: &Row) -> Vec<Option<Cell<'a>>> {
+    let steps = [(two.a, row.pair.a), (two.b, row.pair.b)];
+    cells(&steps, !row.relation.is_divergence())
+}
+
+/// Describes the steps of a row of several runs.
+fn cells_of_several<'a>(runs: &[RunView<'a>], row: &RowOfSeveral) -> Vec<Option<Cell<'a>>> {
+    let steps: Vec<_> = runs.iter().zip(row.steps.iter().copied()).collect();
+    cells(&steps, !row.is_divergence())
+}
+
+/// Returns the title for the summary of a run.
+fn card_title(summary: &Summary) -> String {
+    one_line(summary.title(), MAX_CARD_TITLE).0
+}
+
+/// Returns the task of a run, without the title that it begins with. `None` if it says no more.
+fn beyond_title(summary: &Summary) -> Option<&str> {
+    let task = summary.task.as_deref()?.trim();
+    let title = summary.title().trim();
+    // A long title isn't shown whole.
+    if !one_line(title, MAX_CARD_TITLE).1 {
+        return Some(task);
+    }
+    let rest = task.strip_prefix(title).unwrap_or(task).trim_start();
+    let is_same = || {
+        let words = task.split_whitespace();
+        words.eq(title.split_whitespace())
+    };
+    (!rest.is_empty() && !is_same()).then_some(rest)
 }
 
 /// Returns `5`, or `A 5 · B 7` if the two steps of the row have different labels.

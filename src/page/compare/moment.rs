@@ -25,6 +25,9 @@ const MAX_TEXT: usize = 4_000;
 const MAX_MARKS: usize = 60;
 /// How many unchanged characters to keep around a difference.
 const AROUND: usize = 160;
+/// Texts with more lines are folded after the first ones.
+const MAX_LINES: usize = 12;
+const SHOWN_LINES: usize = 8;
 /// Limits the changed keys listed.
 const MAX_KEYS: usize = 8;
 /// Limits the characters of a critic's reason.
@@ -51,8 +54,8 @@ struct Moment {
 /// A part of a step's content.
 enum Part {
     Words(Phrase),
-    /// Text with differences marked.
-    Text(Vec<Mark>),
+    /// Text with differences marked, and what is folded of a long one.
+    Text(Vec<Mark>, Option<Rest>),
     /// The reason that there is nothing to show.
     Missing(&'static str),
 }
@@ -60,7 +63,7 @@ enum Part {
 impl Part {
     /// Whether the content is code: calls and their results.
     fn is_code(&self, term: &str) -> bool {
-        matches!(self, Self::Text(_)) && matches!(term, "Action" | "Result")
+        matches!(self, Self::Text(..)) && matches!(term, "Action" | "Result")
     }
 }
 
@@ -69,6 +72,15 @@ enum Mark {
     Same(Block),
     Del(Block),
     Ins(Block),
+}
+
+/// The lines of a long text after the first ones.
+struct Rest {
+    /// The number of lines.
+    lines: usize,
+    marks: Vec<Mark>,
+    /// Whether they have differences, so that they're shown at first.
+    is_open: bool,
 }
 
 /// A text of a step, or the reason it is missing.
@@ -194,7 +206,7 @@ fn parts(
             .filter(|_| *term != "Result" || same_call)
             .and_then(|(_, text)| text.as_deref().ok());
         match text {
-            Ok(text) => (*term, Part::Text(marked(text, other, side))),
+            Ok(text) => (*term, folded(marked(text, other, side))),
             Err(why) => (*term, Part::Missing(why)),
         }
     };
@@ -215,8 +227,8 @@ fn parts(
 }
 
 /// Marks the parts of a text that the other side lacks: as deleted in A, as inserted in B.
-fn marked(text: &str, other: Option<&str>, Side { is_a, most }: Side) -> Vec<Mark> {
-    let plain = || vec![Mark::Same(Block::new(text))];
+fn marked(text: &str, other: Option<&str>, Side { is_a, most }: Side) -> Vec<(Kind, String)> {
+    let plain = || vec![(Kind::Same, text.to_owned())];
     let Some(other) = other.filter(|other| *other != text) else {
         return plain();
     };
@@ -231,12 +243,53 @@ fn marked(text: &str, other: Option<&str>, Side { is_a, most }: Side) -> Vec<Mar
     let own = if is_a { Kind::Del } else { Kind::Ins };
     let last = parts.len().saturating_sub(1);
     let piece = |(at, (kind, text)): (usize, &(Kind, &str))| match kind {
-        Kind::Same => Some(Mark::Same(Block::new(&around(text, at == 0, at == last)))),
-        kind if *kind == own && is_a => Some(Mark::Del(Block::new(text))),
-        kind if *kind == own => Some(Mark::Ins(Block::new(text))),
+        Kind::Same => Some((Kind::Same, around(text, at == 0, at == last))),
+        kind if *kind == own => Some((own, (*text).to_owned())),
         _ => None,
     };
     parts.iter().enumerate().filter_map(piece).collect()
+}
+
+/// Folds the lines of a long text after the first [`SHOWN_LINES`].
+fn folded(pieces: Vec<(Kind, String)>) -> Part {
+    let lines = |text: &str| text.matches('\n').count();
+    let total: usize = pieces.iter().map(|(_, text)| lines(text)).sum::<usize>() + 1;
+    let mark = |(kind, text): &(Kind, &str)| match kind {
+        Kind::Same => Mark::Same(Block::new(text)),
+        Kind::Del => Mark::Del(Block::new(text)),
+        Kind::Ins => Mark::Ins(Block::new(text)),
+    };
+    let all: Vec<(Kind, &str)> = pieces
+        .iter()
+        .map(|(kind, text)| (*kind, text.as_str()))
+        .collect();
+    if total <= MAX_LINES {
+        return Part::Text(all.iter().map(mark).collect(), None);
+    }
+    let (mut head, mut rest, mut left) = (Vec::new(), Vec::new(), SHOWN_LINES);
+    for (kind, text) in all {
+        // The line break at the end of the shown lines is in neither part.
+        let end = left.checked_sub(1);
+        match end.and_then(|end| text.match_indices('\n').nth(end)) {
+            Some((at, _)) => {
+                let (shown, folded) = text.split_at(at);
+                head.push((kind, shown));
+                rest.push((kind, folded.strip_prefix('\n').unwrap_or(folded)));
+                left = 0;
+            }
+            None if left == 0 => rest.push((kind, text)),
+            None => {
+                head.push((kind, text));
+                left -= lines(text);
+            }
+        }
+    }
+    let rest = Rest {
+        lines: total - SHOWN_LINES,
+        is_open: rest.iter().any(|(kind, _)| *kind != Kind::Same),
+        marks: rest.iter().map(mark).collect(),
+    };
+    Part::Text(head.iter().map(mark).collect(), Some(rest))
 }
 
 /// Shortens long unchanged text to the characters near the differences, dropping the middle. At the

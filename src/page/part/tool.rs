@@ -155,7 +155,7 @@ fn without_name<'a>(name: &str, object: &'a str) -> &'a str {
 }
 
 /// Removes the path of the project from the paths in a text.
-fn relative_in_text(text: &str, project: &str) -> Line {
+pub(crate) fn relative_in_text(text: &str, project: &str) -> Line {
     let project = project.trim_end_matches('/');
     // A project at the root of the disk would turn every path into another one.
     if project.len() < 2 {

@@ -187,6 +187,42 @@ impl<'a> Did<'a> {
             (None, words) => Did::Words(words),
         }
     }
+
+    /// Returns the words of the row.
+    fn in_words(&self) -> String {
+        match self {
+            Did::Tool(tool, more) => {
+                let mut words = format!("{} {}", tool.name, tool.short_object());
+                let (added, removed) = tool.lines.unwrap_or_default();
+                if added > 0 {
+                    words.push_str(&format!(" +{added}"));
+                }
+                if removed > 0 {
+                    words.push_str(&format!(" −{removed}"));
+                }
+                if *more > 0 {
+                    words.push_str(&format!(" +{more} more"));
+                }
+                match tool.preview.as_str() {
+                    preview if tool.is_failed => words.push_str(&format!(" ✗ {preview}")),
+                    "" => {}
+                    _ if tool.pair.reads.is_some() => {}
+                    preview => words.push_str(&format!(" → {preview}")),
+                }
+                words
+            }
+            Did::Call(name, args) => format!("{name} {args}"),
+            Did::Answer(kind, words) => format!("{kind}: {words}"),
+            Did::Words(words) => (*words).to_owned(),
+            Did::Nothing(words, error) => format!("{words}{error}"),
+        }
+    }
+}
+
+/// Says what step `n` did, as its row does. Returns `None` if there is no such step.
+pub(crate) fn in_words(view: &RunView<'_>, n: usize) -> Option<String> {
+    let step = view.index.steps().get(n)?;
+    Some(Did::of(view, n, step, view.index.round_of(n)).in_words())
 }
 
 /// Returns the sign of an error in the step.
