@@ -343,8 +343,8 @@ fn a_transcript_says_what_was_done_and_why_it_stopped() {
     ]);
     let text = String::from_utf8(said.stdout).unwrap();
     for part in [
-        "# fix_bug: Answered at step 10\n",
-        "**Task:** The tests for cart.sh fail.",
+        "**Answered at step 10**\n",
+        "`fix_bug` · ",
         "- Stop reason final",
         "## Step 1\n\n> Make sure it fails first.\n\n`run_command(command=\"sh test_cart.sh\")` → exit code 1",
         "```\nok   total of nothing\n",
@@ -353,6 +353,13 @@ fn a_transcript_says_what_was_done_and_why_it_stopped() {
     ] {
         assert!(text.contains(part), "{part} in {text}");
     }
+    // The title is the task, so it isn't repeated.
+    assert!(
+        text.starts_with("# The tests of cart.sh fail.") && !text.contains("**Task:**"),
+        "{text}"
+    );
+    let head = text.split("## Step 0").next().unwrap();
+    assert_eq!(head.matches("**Answer:**").count(), 1, "{head}");
     let one = board(&[
         "show",
         sample("fix_bug").to_str().unwrap(),

@@ -665,8 +665,9 @@ pub(crate) fn write_markdown(
         notes.push("Images are omitted.".to_owned());
     }
     let rows = index_rows(view, steps.start..steps.end.min(total));
+    markdown::write_title(out, view)?;
     markdown::write_about(out, &rows, &notes)?;
-    markdown::write(out, view, export.only.clone())?;
+    markdown::write_untitled(out, view, export.only.clone())?;
     let Some(saved) = export.saved else {
         return Ok(());
     };

@@ -4,19 +4,43 @@
 use std::io::{self, Write};
 use std::ops::Range;
 
-use crate::analysis::format::{count, counted, visible};
-use crate::analysis::why::why;
+use crate::analysis::format::{count, counted, visible, visible_line};
+use crate::analysis::why::{Evidence, Kind, why};
 use crate::page::export::index::IndexRow;
 use crate::page::part::action::{Block, Pair};
 use crate::page::part::critic::Critic;
 use crate::page::part::fold::{Folded, More};
+use crate::page::part::text::one_line;
 use crate::page::run_view::RunView;
 use crate::page::step::StepView;
 use crate::page::step::fill::{StepPlace, step_view};
 use crate::page::step::messages::{Prompted, prompts_before, prompts_or_task};
 
+/// Longer titles are truncated; characters.
+const TITLE_CHARS: usize = 200;
+/// The largest indentation of an item in a list; spaces.
+const MAX_INDENT: usize = 12;
+
 /// Writes the whole run, or only the steps `only`.
 pub(crate) fn write(
+    out: &mut dyn Write,
+    view: &RunView<'_>,
+    only: Option<Range<usize>>,
+) -> io::Result<()> {
+    if only.is_none() {
+        write_title(out, view)?;
+    }
+    write_untitled(out, view, only)
+}
+
+/// Writes the title of the run as the heading of the document.
+pub(crate) fn write_title(out: &mut dyn Write, view: &RunView<'_>) -> io::Result<()> {
+    let (title, _) = one_line(view.summary.title(), TITLE_CHARS);
+    writeln!(out, "# {}\n", escape(&title))
+}
+
+/// Writes the same without the title.
+pub(crate) fn write_untitled(
     out: &mut dyn Write,
     view: &RunView<'_>,
     only: Option<Range<usize>>,
@@ -76,25 +100,27 @@ fn write_asked(out: &mut dyn Write, prompts: &[Prompted]) -> io::Result<()> {
     let mut written = prompts.iter().filter(|prompt| !prompt.words.is_empty());
     written.try_for_each(|prompt| {
         writeln!(out, "**User:**\n")?;
-        fence(out, &visible(&prompt.words))
+        quote(out, &prompt.words)
     })
 }
 
 fn write_head(out: &mut dyn Write, view: &RunView<'_>) -> io::Result<()> {
     let summary = view.summary;
-    writeln!(
-        out,
-        "# {}: {}\n",
-        escape(summary.key.as_str()),
-        escape(&summary.verdict.sentence)
-    )?;
-    if let Some(task) = &summary.task {
-        writeln!(out, "**Task:** {}\n", escape(task))?;
+    writeln!(out, "**{}**\n", escape(&summary.verdict.sentence))?;
+    // A prompt before the first step is the task.
+    if let Some(task) = summary.task.as_deref().filter(|task| {
+        let prompts = prompts_before(view, 0);
+        let is_asked = |prompt: &Prompted| prompt.words.starts_with(task.trim_end_matches('…'));
+        *task != summary.title() && !prompts.iter().any(is_asked)
+    }) {
+        writeln!(out, "**Task:**\n")?;
+        quote(out, task)?;
     }
-    let mut facts = vec![summary.steps_known().map_or_else(
+    let steps = summary.steps_known().map_or_else(
         || "steps unknown".to_owned(),
         |steps| counted(steps, "step"),
-    )];
+    );
+    let mut facts = vec![code(&visible_line(summary.key.as_str())), steps];
     facts.extend(summary.model.as_ref().map(|model| escape(model)));
     facts.extend(summary.took_words());
     facts.extend(
@@ -107,7 +133,13 @@ fn write_head(out: &mut dyn Write, view: &RunView<'_>) -> io::Result<()> {
     if !summary.verdict.second.is_empty() {
         writeln!(out, "{}\n", escape(&summary.verdict.second))?;
     }
-    for piece in &explanation.evidence {
+    // The answer follows.
+    let is_answer = |piece: &&Evidence| piece.kind == Kind::Answer && summary.answer.is_some();
+    for piece in explanation
+        .evidence
+        .iter()
+        .filter(|piece| !is_answer(piece))
+    {
         writeln!(out, "- {}", escape(&piece.text))?;
     }
     for contradiction in &explanation.contradictions {
@@ -115,7 +147,7 @@ fn write_head(out: &mut dyn Write, view: &RunView<'_>) -> io::Result<()> {
     }
     if let Some(answer) = &summary.answer {
         writeln!(out, "\n**Answer:**\n")?;
-        fence(out, &visible(answer))?;
+        quote(out, answer)?;
     }
     writeln!(out)
 }
@@ -154,17 +186,12 @@ fn write_step(out: &mut dyn Write, view: &RunView<'_>, step_view: &StepView) -> 
         folded(out, &error.message)?;
     }
     if let Some(thought) = &step_view.thought {
-        for line in thought.shown.lines() {
-            writeln!(out, "> {}", escape(line))?;
-        }
+        quote(out, &thought.shown)?;
         rest(out, &thought.more)?;
-        writeln!(out)?;
     }
     if let Some(reply) = step_view.reply.as_ref().or(step_view.wrote.as_ref()) {
-        for line in reply.shown.lines() {
-            writeln!(out, "{}", escape(line))?;
-        }
-        writeln!(out)?;
+        writeln!(out, "**Reply:**\n")?;
+        quote(out, &reply.shown)?;
         rest(out, &reply.more)?;
     }
     if let Some(answer) = step_view
@@ -173,7 +200,8 @@ fn write_step(out: &mut dyn Write, view: &RunView<'_>, step_view: &StepView) -> 
         .and_then(|decision| decision.answer.as_ref())
     {
         writeln!(out, "**Answer:**\n")?;
-        folded(out, answer)?;
+        quote(out, &answer.shown)?;
+        rest(out, &answer.more)?;
     }
     step_view
         .actions
@@ -301,14 +329,132 @@ fn rest(out: &mut dyn Write, more: &More) -> io::Result<()> {
     }
 }
 
+/// Writes Markdown of a trace as a quote. Its code, lists and emphasis stay; nothing in it becomes a
+/// heading, a link or HTML, and none of it leaves the quote.
+fn quote(out: &mut dyn Write, text: &str) -> io::Result<()> {
+    let text = visible(text.trim_end());
+    let mut lines = text.lines().peekable();
+    while let Some(line) = lines.next() {
+        let Some((mark, ticks)) = fence_of(line) else {
+            // Line breaks are kept, as on the pages.
+            let has_next = lines
+                .peek()
+                .is_some_and(|next| !next.trim().is_empty() && fence_of(next).is_none());
+            let end = if has_next { "  " } else { "" };
+            match prose(line) {
+                words if words.trim().is_empty() => writeln!(out, ">")?,
+                words => writeln!(out, "> {words}{end}")?,
+            }
+            continue;
+        };
+        let language = line.trim_start().trim_start_matches(mark);
+        let is_word = |c: char| c.is_ascii_alphanumeric() || "+-_.".contains(c);
+        let language = language.trim().split(|c| !is_word(c)).next();
+        let closes = |line: &&str| {
+            let line = line.trim();
+            line.len() >= ticks && line.chars().all(|letter| letter == mark)
+        };
+        let mut code = Vec::new();
+        for line in lines.by_ref() {
+            if closes(&line) {
+                break;
+            }
+            code.push(line);
+        }
+        let longest = code.iter().map(|line| longest_run(line)).max();
+        let fence = "`".repeat(longest.unwrap_or_default().max(2) + 1);
+        writeln!(out, "> {fence}{}", language.unwrap_or_default())?;
+        for line in code {
+            writeln!(out, "> {line}")?;
+        }
+        writeln!(out, "> {fence}")?;
+    }
+    writeln!(out)
+}
+
+/// Returns the letter and the length of the fence that a line begins, if it begins a block of code.
+fn fence_of(line: &str) -> Option<(char, usize)> {
+    let line = line.trim_start();
+    let mark = line
+        .chars()
+        .next()
+        .filter(|mark| matches!(mark, '`' | '~'))?;
+    let rest = line.trim_start_matches(mark);
+    let ticks = line.len() - rest.len();
+    (ticks >= 3 && !rest.contains('`')).then_some((mark, ticks))
+}
+
+/// Returns the length of the longest run of backticks.
+fn longest_run(text: &str) -> usize {
+    let runs = text.split(|letter| letter != '`').map(str::len);
+    runs.max().unwrap_or_default()
+}
+
+/// Formats a line of Markdown outside of blocks of code: code and emphasis stay, all else is escaped.
+fn prose(line: &str) -> String {
+    let text = line.trim_start();
+    // A line of these signs would make a heading of the line before it.
+    let underlines = text
+        .chars()
+        .all(|letter| "-=".contains(letter) || letter == ' ');
+    if underlines && !text.is_empty() {
+        return format!("\\{text}");
+    }
+    let item = text.trim_start_matches(|letter: char| letter.is_ascii_digit());
+    let is_item = ["- ", "* ", "+ ", ". ", ") "]
+        .iter()
+        .any(|mark| item.starts_with(mark));
+    // Text with a larger indentation would be code.
+    let indent = line.len() - text.len();
+    let mut out = " ".repeat(if is_item {
+        indent.min(MAX_INDENT)
+    } else {
+        indent.min(3)
+    });
+    let mut rest = text;
+    while let Some(at) = rest.find('`') {
+        let (before, from) = rest.split_at(at);
+        let inside = from.trim_start_matches('`');
+        let ticks = from.len() - inside.len();
+        out.push_str(&escape_prose(before));
+        match code_in(inside, ticks) {
+            Some((text, after)) => {
+                out.push_str(&code(text));
+                rest = after;
+            }
+            None => {
+                out.push_str(&"\\`".repeat(ticks));
+                rest = inside;
+            }
+        }
+    }
+    out.push_str(&escape_prose(rest));
+    out
+}
+
+/// Splits a text after as many backticks as opened the code that it begins with.
+fn code_in(text: &str, ticks: usize) -> Option<(&str, &str)> {
+    let mut from = 0;
+    loop {
+        let start = from + text.get(from..)?.find('`')?;
+        let rest = text.get(start..)?.trim_start_matches('`');
+        let end = text.len() - rest.len();
+        let code = text.get(..start)?;
+        if end - start == ticks {
+            return (!code.trim().is_empty()).then_some((code, rest));
+        }
+        from = end;
+    }
+}
+
+/// Escapes a text so that none of it is markup or a link, except emphasis.
+fn escape_prose(text: &str) -> String {
+    escape(text).replace("\\*", "*")
+}
+
 /// Writes literal text in a code fence that is longer than any fence inside.
 fn fence(out: &mut dyn Write, text: &str) -> io::Result<()> {
-    let longest = text
-        .split(|letter| letter != '`')
-        .map(str::len)
-        .max()
-        .unwrap_or_default();
-    let fence = "`".repeat(longest.max(2) + 1);
+    let fence = "`".repeat(longest_run(text).max(2) + 1);
     writeln!(
         out,
         "{fence}\n{}\n{fence}\n",
@@ -318,11 +464,7 @@ fn fence(out: &mut dyn Write, text: &str) -> io::Result<()> {
 
 /// Formats text on one line as code.
 fn code(text: &str) -> String {
-    let longest = text
-        .split(|letter| letter != '`')
-        .map(str::len)
-        .max()
-        .unwrap_or_default();
+    let longest = longest_run(text);
     let ticks = "`".repeat(longest + 1);
     let pad = if longest > 0 { " " } else { "" };
     format!("{ticks}{pad}{text}{pad}{ticks}")
@@ -368,5 +510,91 @@ mod tests {
             String::from_utf8(out).unwrap(),
             "````\n```\nrm\n```\n````\n\n"
         );
+    }
+
+    fn quoted(text: &str) -> String {
+        let mut out = Vec::new();
+        quote(&mut out, text).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn markdown_of_a_trace_is_a_quote_with_its_code_and_lists() {
+        assert_eq!(
+            quoted("Run `act` **now**:\n- one\n  - two\n\n```rust,ignore\nfn a() {}\n```\nDone."),
+            "> Run `act` **now**:  \n> - one  \n>   - two\n>\n> ```rust\n> fn a() {}\n> ```\n> Done.\n\n"
+        );
+        // A fence that is never closed ends with the quote, and can't close another one.
+        assert_eq!(quoted("~~~\n```\n<b>"), "> ````\n> ```\n> <b>\n> ````\n\n");
+        assert_eq!(quoted("``a`b`` and `c"), "> `` a`b `` and \\`c\n\n");
+    }
+
+    /// Two parsers might disagree about what is code, so no sign outside of it may have a meaning.
+    #[test]
+    fn a_hostile_text_makes_no_heading_link_or_html() {
+        use pulldown_cmark::{Event, Options, Parser, Tag};
+        for text in [
+            "# Heading",
+            "  ## Heading",
+            "- # Heading",
+            "> # Heading",
+            "1. > # Heading",
+            "Heading\n===",
+            "Heading\n---",
+            "Heading\n  ---  ",
+            "- Heading\n  ---",
+            "<img src=x onerror=alert(1)>",
+            "<script>alert(1)</script>",
+            "<!-- a",
+            "`<b>` <b> ` <i>",
+            "``` <b>",
+            "`` <b> `\n`<i> ``",
+            "a `b\n<i>` c",
+            "![a](http://e/x.png) [b](http://e) <http://e>",
+            "[a]: http://e\n[a]",
+            "*a [b](c)*",
+            "    <b>indented",
+            "\t<b>tab",
+            "```\n</code></pre><b>",
+            "```\n~~~\n# Heading",
+            "~~~~\n~~~\n<b>\n~~~~\n# Heading\n<b>",
+            "\\`<b>\\`",
+            "\\\\<b>",
+            "&lt;b&gt; &#60;b>",
+            "a | b\n--- | ---\n<b> | c",
+            "a\r# Heading\r\n# Heading",
+            "```\na\r# Heading\n```",
+            "a\u{2028}# Heading\u{85}<b>",
+        ] {
+            let document = format!("# Title\n\n{}## Step 0\n", quoted(text));
+            let mut inside = 0;
+            for event in Parser::new_ext(&document, Options::all()) {
+                match event {
+                    Event::Start(Tag::BlockQuote(_)) => inside += 1,
+                    Event::End(pulldown_cmark::TagEnd::BlockQuote(_)) => inside -= 1,
+                    Event::Start(Tag::Heading { .. }) => {
+                        assert_eq!(inside, 0, "{text:?}: {document}");
+                    }
+                    Event::Html(_)
+                    | Event::InlineHtml(_)
+                    | Event::FootnoteReference(_)
+                    | Event::Start(
+                        Tag::HtmlBlock
+                        | Tag::Link { .. }
+                        | Tag::Image { .. }
+                        | Tag::FootnoteDefinition(_)
+                        | Tag::Table(_),
+                    ) => panic!("{text:?}: {event:?} in {document}"),
+                    Event::Text(words) => assert!(
+                        inside > 0 || ["Title", "Step 0"].contains(&&*words),
+                        "{text:?}: {words} is outside of the quote: {document}"
+                    ),
+                    _ => {}
+                }
+            }
+            let headings = Parser::new_ext(&document, Options::all())
+                .filter(|event| matches!(event, Event::Start(Tag::Heading { .. })));
+            assert_eq!(headings.count(), 2, "{text:?}: {document}");
+        }
     }
 }
