@@ -6,32 +6,25 @@ const found = () => document.getElementById("found");
 const field = () => document.querySelector(".bar2 .find input[name=find]");
 const hits = () => (found()?.dataset.steps ?? "").split(" ").filter(Boolean).map(Number);
 let [at, held] = [0]; // the step at the top of the window, and the steps on the page
-let goal; // the step to show the text in, once it's on the page
+let goal; // the step to show the text in, once it's on the page, and whether at its last place
 let asking; // the controller of the open request
 let [shown, asked, timer] = [field()?.value, 0, 0]; // the text that was searched for, the number of the search, and its delay
 
-/** Says which of the steps found is at the top of the window. */
-function count() {
-  const [output, place] = [found(), hits().indexOf(at)];
-  if (!output) return;
-  output.dataset.words ??= output.textContent;
-  const words = place < 0 ? output.dataset.words : `${place + 1} of ${output.dataset.words}`;
-  if (output.textContent !== words) output.textContent = words; // screen readers announce a change
-}
-
 const tell = (name, detail) => document.dispatchEvent(new CustomEvent(name, { detail }));
-const paint = () => (tell("found:mark"), count());
 
-function go(step) {
-  goal = step;
+function go(step, isLast) {
+  goal = { step, isLast };
   tell("transcript:go", step);
 }
 
-/** Moves to the next or previous step with the text. Wraps around at the ends. */
+/** Moves to the next or previous place of the text, in the step or in another one. Wraps around at the ends. */
 function move(key) {
-  const steps = hits();
-  const next = key === "n" ? (steps.find((step) => step > at) ?? steps[0]) : (steps.findLast((step) => step < at) ?? steps.at(-1));
-  if (next !== undefined) go(next);
+  const [steps, detail] = [hits(), { key, step: at }];
+  tell("found:move", detail);
+  if (detail.isDone) return;
+  if (!detail.isKnown && key === "n" && steps.includes(at)) return go(at); // the user has moved to this step
+  const next = key === "n" ? (steps.find((step) => step > detail.step) ?? steps[0]) : (steps.findLast((step) => step < detail.step) ?? steps.at(-1));
+  if (next !== undefined) go(next, key !== "n");
 }
 
 /** Searches for the text in the field, and moves to the next step that contains it, starting with the current one. */
@@ -53,7 +46,7 @@ async function search() {
   else address.searchParams.delete("find");
   history.replaceState(history.state, "", address);
   await new Promise((done) => tell("transcript:reload", done));
-  paint();
+  tell("found:mark", { isNew: true });
   const next = hits().find((step) => step >= at) ?? hits()[0];
   if (next !== undefined) go(next);
 }
@@ -67,11 +60,11 @@ if (field()) {
   document.addEventListener("transcript:at", ({ detail }) => {
     const isOther = held !== detail.held;
     [at, held] = [detail.at, detail.held];
-    if (isOther) paint();
-    count();
-    if (at !== goal) return;
+    if (isOther) tell("found:mark");
+    if (at !== goal?.step) return;
+    const next = goal;
     goal = undefined;
-    tell("found:show", at);
+    tell("found:show", next);
   });
   document.addEventListener("transcript:key", ({ detail }) => ["n", "N"].includes(detail) && move(detail));
   document.addEventListener("input", ({ target }) => target === field() && plan());

@@ -1,11 +1,14 @@
-// Marks the text that was searched for in a transcript, and scrolls to it. find.js dispatches `found:mark`, and `found:show`
-// with the number of a step.
+// Marks the text that was searched for in a transcript, walks through its places in a step, and says which one is shown.
+// find.js dispatches `found:mark`, `found:show` with a step, and `found:move` within the step.
 
 const MOST = 2000; // places that are marked
+const found = () => document.getElementById("found");
+const list = (name) => (found()?.dataset[name] ?? "").split(" ").filter(Boolean).map(Number);
+let now; // the step and the number of the place that was moved to, until the user scrolls
 
 /** The places of the text below an element, in order. */
 function* places(element) {
-  const text = document.getElementById("found")?.dataset.text?.toLowerCase();
+  const text = found()?.dataset.text?.toLowerCase();
   const nodes = document.createTreeWalker(element, NodeFilter.SHOW_TEXT);
   for (let node = nodes.nextNode(); node && text; node = nodes.nextNode()) {
     const words = node.data.toLowerCase();
@@ -19,8 +22,37 @@ function* places(element) {
   }
 }
 
+/** The places in step `n`, without those in the line of a part that opens if the part has the text, too. */
+function inStep(n) {
+  const step = document.getElementById(`t${n}`);
+  const all = step ? [...places(step)] : [];
+  const line = (range) => range.startContainer.parentElement.closest("summary");
+  const opens = new Set();
+  for (const range of all) {
+    const from = line(range)?.parentElement.parentElement ?? range.startContainer.parentElement;
+    for (let part = from.closest("details"); part; part = part.parentElement.closest("details")) opens.add(part);
+  }
+  return all.filter((range) => !line(range) || !opens.has(line(range).parentElement));
+}
+
+/** Says which of all places is the current one. The server counted those of steps that aren't on the page. */
+function count() {
+  const [output, steps, hits] = [found(), list("steps"), list("hits")];
+  if (!output) return;
+  output.dataset.words ??= output.textContent;
+  const at = steps.indexOf(now?.n);
+  const own = at < 0 ? 0 : inStep(now.n).length;
+  const before = hits.slice(0, at).reduce((sum, some) => sum + some, now?.k + 1);
+  const all = hits.reduce((sum, some) => sum + some, own - hits[at]);
+  const of = (count, noun) => `${count} ${noun}${count === 1 ? "" : "s"}`;
+  const place = hits.length ? `${before} of ${of(all, "hit")} in ${of(steps.length, "step")}` : `${now?.k + 1} of ${own} in step ${now?.n}, ${output.dataset.words}`;
+  const words = own ? place : output.dataset.words;
+  if (output.textContent !== words) output.textContent = words; // screen readers announce a change
+}
+
 /** Marks the text in the steps on the page, without changing them. */
 function mark() {
+  count();
   if (!CSS.highlights) return;
   const marks = new Highlight();
   for (const range of places(document.getElementById("transcript"))) {
@@ -28,12 +60,19 @@ function mark() {
     marks.add(range);
   }
   CSS.highlights.set("found", marks);
+  const current = [now && inStep(now.n)[now.k]].filter(Boolean);
+  CSS.highlights.set("found-now", Object.assign(new Highlight(...current), { priority: 1 }));
 }
 
-/** Opens what the first place in step `n` is in, and scrolls its box and the window, so that it's visible. */
-function show(n) {
-  const step = document.getElementById(`t${n}`);
-  const range = step && places(step).next().value;
+/** Opens what a place of step `n` is in, and scrolls its box and the window, so that it's visible. */
+function show(n, isLast) {
+  const all = inStep(n);
+  now = { n, k: isLast ? all.length - 1 : 0 };
+  to(all[now.k]);
+}
+
+function to(range) {
+  mark();
   if (!range) return;
   for (let part = range.startContainer.parentElement.closest("details"); part; part = part.parentElement.closest("details")) part.open = true;
   const box = range.startContainer.parentElement.closest("pre");
@@ -43,5 +82,18 @@ function show(n) {
   if (place().top < edge || place().bottom > innerHeight) scrollBy({ top: place().top - innerHeight / 2, behavior: "instant" });
 }
 
-document.addEventListener("found:mark", mark);
-document.addEventListener("found:show", ({ detail }) => show(detail));
+/** Moves to the next or previous place in the step. Sets `step` to the step to go on from, and `isDone` if there is one. */
+function move(detail) {
+  if (!now) return;
+  const k = now.k + (detail.key === "n" ? 1 : -1);
+  const range = inStep(now.n)[k];
+  [detail.step, detail.isDone, detail.isKnown] = [now.n, Boolean(range), true];
+  if (!range) return;
+  now.k = k;
+  to(range);
+}
+
+document.addEventListener("found:mark", ({ detail }) => (detail?.isNew && (now = undefined), mark()));
+document.addEventListener("found:show", ({ detail }) => show(detail.step, detail.isLast));
+document.addEventListener("found:move", ({ detail }) => move(detail));
+for (const hand of ["wheel", "touchmove", "transcript:go"]) document.addEventListener(hand, () => (now = undefined), { passive: true });

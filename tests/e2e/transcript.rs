@@ -425,3 +425,57 @@ fn the_first_error_beside_the_closed_verdict_names_its_command_and_links_its_ste
     }
     assert_eq!(page.complaints(), Vec::<String>::new());
 }
+
+#[test]
+fn keys_walk_each_place_of_a_text_also_within_a_step() {
+    let text = (0..40).map(|n| match n {
+        3 => records(n).replace("other file", "a marked line\\nmarked and marked again"),
+        7 => records(n).replace("Now number 7.", "It is marked."),
+        _ => records(n),
+    });
+    let site = session_of(&text.collect::<String>(), 40);
+    let page = site.open(PAGE);
+    page.wait("document.readyState === 'complete'");
+    page.press("/");
+    page.insert("marked");
+    page.press("Enter");
+    let says = |words: &str| {
+        page.wait(&format!(
+            "document.querySelector('#found')?.textContent === '{words} of 4 hits in 2 steps'"
+        ));
+    };
+    // The place that is marked as the current one: its step, and the characters before it in its line.
+    let now = |step: u32, before: &str| {
+        page.wait(&format!(
+            "(([range]) => range?.startContainer.parentElement.closest('.ts').dataset.n === '{step}'
+                && range.startContainer.data.slice(0, range.startOffset).split('\\n').at(-1) === '{before}'
+                && range.startContainer.parentElement.checkVisibility())
+             ([...(CSS.highlights.get('found-now') ?? [])])"
+        ));
+    };
+    says("1");
+    now(3, "a ");
+    for (key, place, step, before) in [
+        ("n", "2", 3, ""),
+        ("n", "3", 3, "marked and "),
+        ("n", "4", 7, "It is "),
+        ("N", "3", 3, "marked and "),
+        ("N", "2", 3, ""),
+        ("n", "3", 3, "marked and "),
+        ("n", "4", 7, "It is "),
+        ("n", "1", 3, "a "),
+    ] {
+        page.press(key);
+        says(place);
+        now(step, before);
+    }
+    // On a page that was opened with the text, the key shows the first place.
+    page.goto(&site.url(&format!("{PAGE}&find=marked")));
+    page.wait("document.readyState === 'complete' && document.querySelector('#t3')");
+    page.press("n");
+    says("1");
+    now(3, "a ");
+    // All places are marked, too.
+    assert_eq!(page.eval("CSS.highlights.get('found').size >= 4"), true);
+    assert_eq!(page.complaints(), Vec::<String>::new());
+}

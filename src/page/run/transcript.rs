@@ -53,6 +53,8 @@ const MAX_PROMPTS: usize = 20;
 const MAX_SYSTEM: usize = 50;
 /// The characters that are shown of a command that the user ran, and of its output on one line.
 const MAX_COMMAND_CHARS: usize = 200;
+/// The hits of a search are counted if it finds at most this many steps. Each is rendered for that.
+const MAX_COUNTED: usize = 200;
 /// Maximum number of steps found by a search.
 const MAX_FOUND: usize = 2_000;
 /// Prompts that the outline lists with their facts, around the current one.
@@ -81,6 +83,8 @@ pub(crate) struct Find {
     text: String,
     /// The steps, in order.
     steps: Vec<usize>,
+    /// How often each of these steps shows the text. Empty if there are too many steps to count.
+    hits: Vec<usize>,
     /// Why the text can't be searched for, or what wasn't searched. Empty if all was.
     note: String,
 }
@@ -115,6 +119,17 @@ impl Find {
             find.note = format!("{} not searched", format::counted(found.left_out, "part"));
         }
         find.steps = found.steps.into_iter().collect();
+        if find.steps.len() <= MAX_COUNTED {
+            let mut writer = Writer::new(view, text);
+            for n in &find.steps {
+                if request.strong_count() == 0 {
+                    break;
+                }
+                writer.fold = Fold::brief(ValueLinks::default()).finding(text);
+                find.hits
+                    .push(writer.block(*n).map_or(0, |block| block.hits(text)));
+            }
+        }
         find
     }
 
@@ -123,13 +138,19 @@ impl Find {
         self.steps.first().copied()
     }
 
-    /// Returns the number of steps found, or the reason if there aren't any.
+    /// Returns the numbers of hits and of steps found, or the reason if there aren't any.
     fn words(&self) -> String {
+        let hits: usize = self.hits.iter().sum();
         let words = match self.steps.len() {
             _ if self.text.is_empty() => return String::new(),
             0 if !self.note.is_empty() => return self.note.clone(),
             0 => "no matches".to_owned(),
             MAX_FOUND.. => format!("more than {} steps", format::count(MAX_FOUND as u64 - 1)),
+            steps if hits > 0 => format!(
+                "{} in {}",
+                format::counted(hits, "hit"),
+                format::counted(steps, "step")
+            ),
             steps => format::counted(steps, "step"),
         };
         match self.note.as_str() {
@@ -138,10 +159,12 @@ impl Find {
         }
     }
 
-    /// Returns the steps as the script reads them.
-    fn list(&self) -> String {
-        let steps: Vec<String> = self.steps.iter().map(usize::to_string).collect();
-        steps.join(" ")
+    /// Returns the steps and their hits as the script reads them.
+    fn lists(&self) -> [String; 2] {
+        [&self.steps, &self.hits].map(|numbers| {
+            let numbers: Vec<String> = numbers.iter().map(usize::to_string).collect();
+            numbers.join(" ")
+        })
     }
 
     fn at(&self, key: &str, n: usize) -> String {
@@ -335,6 +358,59 @@ impl Block {
 }
 
 /// A prompt of the user, or a shell command that they ran.
+
+    /// Counts how often a text occurs, as `found.js` does: within one element, and not in the line of a
+    /// part that opens if it's also in the part.
+    fn hits(&self, text: &str) -> usize {
+        let text = text.to_lowercase();
+        // The hits in the line and in the rest of each open part, the outermost first.
+        let mut parts = vec![[0, 0]];
+        let mut is_line = false;
+        for piece in self.0.split('<') {
+            let (tag, words) = piece.split_once('>').unwrap_or(("", piece));
+            match tag.split(' ').next().unwrap_or_default() {
+                "details" => parts.push([0, 0]),
+                "summary" => is_line = true,
+                "/summary" => is_line = false,
+                "/details" if parts.len() > 1 => {
+                    let [line, rest] = parts.pop().unwrap_or_default();
+                    let hits = if rest > 0 { rest } else { line };
+                    parts
+                        .iter_mut()
+                        .rev()
+                        .take(1)
+                        .for_each(|part| part[1] += hits);
+                }
+                _ => {}
+            }
+            let hits = unescaped(words).to_lowercase().matches(&text).count();
+            if let Some(part) = parts.last_mut() {
+                part[usize::from(!is_line)] += hits;
+            }
+        }
+        parts.iter().flatten().sum()
+    }
+}
+
+/// Returns the text of markup without elements.
+fn unescaped(markup: &str) -> String {
+    let mut text = markup.to_owned();
+    for (escaped, letter) in [
+        ("&lt;", "<"),
+        ("&gt;", ">"),
+        ("&quot;", "\""),
+        ("&#34;", "\""),
+        ("&#39;", "'"),
+        ("&#60;", "<"),
+        ("&#62;", ">"),
+        ("&#38;", "&"),
+        ("&amp;", "&"),
+    ] {
+        if text.contains(escaped) {
+            text = text.replace(escaped, letter);
+        }
+    }
+    text
 struct Said {
     text: Folded,
     pictures: Vec<Attachment>,
