@@ -479,3 +479,31 @@ fn keys_walk_each_place_of_a_text_also_within_a_step() {
     assert_eq!(page.eval("CSS.highlights.get('found').size >= 4"), true);
     assert_eq!(page.complaints(), Vec::<String>::new());
 }
+
+#[test]
+fn on_a_phone_the_outline_is_folded_and_the_transcript_begins_on_the_first_screen() {
+    let site = session(40);
+    let page = Page::open();
+    page.look(390, "light");
+    for scripts in [true, false] {
+        if !scripts {
+            page.without_scripts();
+        }
+        page.goto(&site.url(PAGE));
+        let top = page.eval("document.querySelector('#t0 .you').getBoundingClientRect().top");
+        assert!(
+            top.as_f64().is_some_and(|top| top < 800.0),
+            "{top} px, scripts: {scripts}"
+        );
+        let seen = "document.querySelector('#outline').checkVisibility()";
+        assert_eq!(page.eval(seen), false);
+        page.click("#olbox");
+        page.wait(seen);
+    }
+    page.look(1_024, "light");
+    page.goto(&site.url(PAGE));
+    assert_eq!(
+        page.eval("[document.querySelector('#outline').checkVisibility(), document.querySelector('.olt').checkVisibility()]"),
+        json!([true, false])
+    );
+}
