@@ -16,7 +16,7 @@ use crate::analysis::format;
 use crate::analysis::search::{LineMatch, Needle};
 use crate::analysis::summary::Summary;
 use crate::analysis::timing::{began, took};
-use crate::analysis::turns::{Turn, cost_words, turn_steps};
+use crate::analysis::turns::{Turn, TurnEnd, cost_words, turn_steps};
 use crate::live::{HitSink, Run, search};
 use crate::model::TraceFile;
 use crate::model::json::Json;
@@ -303,6 +303,9 @@ struct OutlineRow {
     words: Line,
     /// Time of day, steps, duration and tokens. Empty if the prompt is far from the current one.
     facts: Line,
+    /// How the turn ended, if not with an answer, and whether that's an error.
+    ended: Line,
+    is_error: bool,
     /// The number of failed steps. Empty if none failed.
     failed: Line,
     /// The number of cancelled steps. Empty if none was cancelled.
@@ -355,9 +358,6 @@ impl Block {
             .filter(|at| bytes.get(at + 1).is_some_and(u8::is_ascii_alphabetic))
             .count()
     }
-}
-
-/// A prompt of the user, or a shell command that they ran.
 
     /// Counts how often a text occurs, as `found.js` does: within one element, and not in the line of a
     /// part that opens if it's also in the part.
@@ -411,6 +411,9 @@ fn unescaped(markup: &str) -> String {
         }
     }
     text
+}
+
+/// A prompt of the user, or a shell command that they ran.
 struct Said {
     text: Folded,
     pictures: Vec<Attachment>,
@@ -526,7 +529,12 @@ impl Outline {
         let listed = near.start.saturating_sub(BRIEF)..(end + BRIEF).min(turns.len());
         let near_turns = turns.get(near.clone()).unwrap_or_default();
         let has_costs = near_turns.iter().map(Range::len).sum::<usize>() <= MAX_PRICED_STEPS;
+        // A prompt without a reply begins no turn. If the run has no steps, its task is that prompt.
+        let steps = view.index.steps().len();
+        let unanswered = prompts_or_task(view, steps, 1);
+        let unanswered = unanswered.first().map(line_of_prompt);
         let row = |(k, turn): (usize, &Range<usize>)| {
+            let is_last = k + 1 == turns.len() && unanswered.is_none();
             let facts = near
                 .contains(&k)
                 .then(|| Turn::new(view.index, turn.clone()));
@@ -534,15 +542,12 @@ impl Outline {
                 true => cost_words(view.index, turn.clone(), view.summary.prices.as_deref()),
                 false => String::new(),
             };
-            OutlineRow::new(view, turn.start, facts.as_ref(), cost, k == current)
+            let is_current = k == current;
+            OutlineRow::new(view, turn.start, facts.as_ref(), cost, is_last, is_current)
         };
         let rows = turns.iter().enumerate();
         let rows = rows.skip(listed.start).take(listed.len());
         let mut rows: Vec<OutlineRow> = rows.map(row).collect();
-        // A prompt without a reply begins no turn. If the run has no steps, its task is that prompt.
-        let steps = view.index.steps().len();
-        let unanswered = prompts_or_task(view, steps, 1);
-        let unanswered = unanswered.first().map(line_of_prompt);
         let all = turns.len() + usize::from(unanswered.is_some());
         if listed.end == turns.len() {
             rows.extend(unanswered.map(|words| OutlineRow::unanswered(view, steps, words)));
@@ -581,11 +586,14 @@ impl OutlineRow {
             Some(last) => at_step(view.key(), last),
             None => href::with_query(&href::run(view.key()), &[("tab", "transcript")]),
         };
+        let (ended, is_error) = ended_as_run(view);
         Self {
             step: steps,
             href,
             words,
             facts: "No steps".into(),
+            ended,
+            is_error,
             failed: Line::default(),
             cancelled: Line::default(),
             is_current: steps == 0,
@@ -593,12 +601,13 @@ impl OutlineRow {
     }
 
     /// Describes the turn that begins with `step`: its prompt, and the facts of `turn` if given, with
-    /// its cost in words.
+    /// its cost in words. The run ended with the turn if it `is_last`.
     fn new(
         view: &RunView<'_>,
         step: usize,
         turn: Option<&Turn>,
         cost: String,
+        is_last: bool,
         is_current: bool,
     ) -> Self {
         let prompts = prompts_or_task(view, step, 1);
@@ -613,11 +622,14 @@ impl OutlineRow {
             is_current,
         };
         let Some(turn) = turn else { return row };
+            ended: Line::default(),
+            is_error: false,
         let mut facts: Vec<String> = Vec::new();
         let asked = prompts
             .first()
             .and_then(|prompt| prompt.ts)
             .or(turn.started);
+        let (ended, is_error) = ended(view, turn.first..turn.end, is_last);
         facts.extend(asked.map(|ts| short_time(view, ts)));
         facts.push(format::counted(turn.end - turn.first, "step"));
         facts.extend(turn.took.filter(|took| *took > 0).map(micros));
@@ -638,6 +650,8 @@ impl OutlineRow {
             ..row
         }
     }
+            ended,
+            is_error,
 }
 
 /// Formats the time of day without seconds.
@@ -645,6 +659,22 @@ fn short_time(view: &RunView<'_>, ts: i64) -> String {
     let time = view.time_of_day(ts);
     time.get(..5).unwrap_or(&time).to_owned()
 }
+/// Says how a turn ended, if not with an answer, and whether that's an error.
+fn ended(view: &RunView<'_>, turn: Range<usize>, is_last: bool) -> (Line, bool) {
+    let is_interrupted = interruption_before(view, turn.end).is_some();
+    let end = match is_last && !is_interrupted {
+        true => TurnEnd::Run(view.summary.shown_status()),
+        false => TurnEnd::of(view.index, turn, is_interrupted),
+    };
+    (end.words().into(), end.is_error())
+}
+
+/// Says the same of the run.
+fn ended_as_run(view: &RunView<'_>) -> (Line, bool) {
+    let end = TurnEnd::Run(view.summary.shown_status());
+    (end.words().into(), end.is_error())
+}
+
 
 /// Returns the address of the transcript at step `n`.
 fn at_step(key: &str, n: usize) -> String {
