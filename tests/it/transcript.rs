@@ -668,3 +668,51 @@ fn the_run_of_a_coding_agent_opens_with_its_transcript() {
     let tabs = scraper::Html::parse_document(&engine);
     assert_eq!(crate::html::texts(&tabs, "nav.tabs a")[0], "Steps 1");
 }
+
+#[test]
+fn the_outline_says_how_turns_ended_and_prompts_are_markdown() {
+    let bash = |n: u64| {
+        let mut call = call(n, &format!("c{n}"), "Bash", &json!({"command": "make"}));
+        call["message"]["usage"] = json!({"input_tokens": 1, "output_tokens": 1});
+        call
+    };
+    let gives = |n: u64, id: &str| {
+        user(
+            n,
+            &json!([{"type": "tool_result", "tool_use_id": id, "content": "made"}]),
+        )
+    };
+    let text = lines(&[
+        user(1, &json!("Run `make` <b>now</b>:\n\n- once\n- twice")),
+        bash(2),
+        gives(3, "c2"),
+        user(
+            4,
+            &json!([{"type": "text", "text": "[Request interrupted by user]"}]),
+        ),
+        user(5, &json!("And test it.")),
+        bash(6),
+        gives(7, "c6"),
+        user(8, &json!("Well?")),
+        reply(9, "model-a", 9),
+        user(10, &json!("Thanks.")),
+        reply(11, "model-a", 9),
+    ]);
+    let (_dir, _board, page) = page("s.jsonl", &text, "?tab=transcript");
+    let page = scraper::Html::parse_document(&page);
+    let facts = crate::html::texts(&page, "#outline small");
+    assert_eq!(facts.len(), 4, "{facts:?}");
+    assert!(
+        facts[0].ends_with("interrupted")
+            && facts[1].ends_with("no answer")
+            && !facts[2].contains("no answer")
+            && !facts[3].contains("unknown"),
+        "{facts:?}"
+    );
+    assert_eq!(
+        crate::html::texts(&page, "#t0 .you code, #outline code, h1 code"),
+        ["make", "make", "make"]
+    );
+    assert_eq!(crate::html::texts(&page, "#t0 .you li"), ["once", "twice"]);
+    assert!(crate::html::texts(&page, "#t0 .you b").is_empty());
+}

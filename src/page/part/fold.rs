@@ -385,7 +385,7 @@ impl Fold {
         }
     }
 
-    /// Returns the beginning of a text that a person wrote. `href` leads to the rest.
+    /// Returns the beginning of a text that a person wrote, as Markdown if it contains any. `href` leads to the rest.
     pub(crate) fn beginning(&mut self, text: &str, href: Option<String>) -> Folded {
         let text = text.trim_matches(['\n', '\r']);
         let room = if self.is_full() { PREVIEW } else { SHORT };
@@ -400,9 +400,15 @@ impl Fold {
             _ => More::Nothing,
         };
         let cut = if head.len() < text.len() { " …" } else { "" };
+        let shown = format!("{}{cut}", head.trim_end());
+        let markdown = Markdown::of(&shown).filter(|html| html.len() <= self.left);
+        if let Some(markdown) = &markdown {
+            self.left = self.left.saturating_sub(markdown.len());
+        }
         Folded {
             more,
-            ..Folded::whole(&format!("{}{cut}", head.trim_end())).prose()
+            markdown,
+            ..Folded::whole(&shown).prose()
         }
     }
 
@@ -412,6 +418,7 @@ impl Fold {
         let text = plain.as_ref().map_or(text, |plain| &plain.text);
         Folded {
             prose: false,
+            markdown: None,
             ..self.beginning(text, Some(href))
         }
     }

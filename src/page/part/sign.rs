@@ -128,6 +128,20 @@ impl Phrase {
         self.element("code", &[], text)
     }
 
+    /// Returns a line whose text between backticks is code.
+    pub(crate) fn coded(line: &str) -> Self {
+        let mut words = Self::new();
+        let mut rest = line;
+        while let Some((before, code, after)) = rest.split_once('`').and_then(|(before, from)| {
+            let (code, after) = from.split_once('`')?;
+            (!code.trim().is_empty()).then_some((before, code, after))
+        }) {
+            words = words.text(before).code(code);
+            rest = after;
+        }
+        words.text(rest)
+    }
+
     pub(crate) fn strong(self, text: impl Into<Line>) -> Self {
         self.element("strong", &[], text)
     }

@@ -83,6 +83,11 @@ impl<'a> RunHead<'a> {
         (words.into(), title == summary.key.name())
     }
 
+    /// Returns the title with its code.
+    fn coded_title(&self) -> Phrase {
+        Phrase::coded(self.title().0.as_str())
+    }
+
     fn task(&self) -> &str {
         self.view.summary.task.as_deref().unwrap_or_default()
     }
@@ -620,12 +625,12 @@ impl Tabs<'_> {
             _ if index.manifest().get().is_none() => "unreadable",
             _ => "",
         };
+        let files = (self.view.files)();
         let steps = match of_all(summary.steps_now, index.step_count()) {
             lines if !summary.steps_unknown => lines,
             _ if index.steps().is_empty() => "unknown".to_owned(),
             lines if lines == "1" => "1 line".to_owned(),
             lines => format!("{lines} lines"),
-        let files = (self.view.files)();
         };
         let tabs = [
             tab("", "Steps", steps),
@@ -649,7 +654,6 @@ impl Tabs<'_> {
                 "Events",
                 of_all(summary.events, index.events_read()),
             ),
-            // Files whose edits aren't recorded as changes are counted only by the opened tab.
             tab(
                 "files",
                 "Files",

@@ -300,7 +300,7 @@ struct OutlineRow {
     step: usize,
     href: String,
     /// The beginning of the prompt.
-    words: Line,
+    words: Phrase,
     /// Time of day, steps, duration and tokens. Empty if the prompt is far from the current one.
     facts: Line,
     /// How the turn ended, if not with an answer, and whether that's an error.
@@ -590,7 +590,7 @@ impl OutlineRow {
         Self {
             step: steps,
             href,
-            words,
+            words: Phrase::coded(words.as_str()),
             facts: "No steps".into(),
             ended,
             is_error,
@@ -615,21 +615,26 @@ impl OutlineRow {
         let row = Self {
             step,
             href: at_step(view.key(), step),
-            words: words.unwrap_or_else(|| "No prompt recorded".into()),
+            words: match words {
+                // Far from the current prompt, a row has as few elements as possible.
+                Some(words) if turn.is_some() => Phrase::coded(words.as_str()),
+                Some(words) => Phrase::from(words.as_str()),
+                None => Phrase::from("No prompt recorded"),
+            },
             facts: Line::default(),
+            ended: Line::default(),
+            is_error: false,
             failed: Line::default(),
             cancelled: Line::default(),
             is_current,
         };
         let Some(turn) = turn else { return row };
-            ended: Line::default(),
-            is_error: false,
+        let (ended, is_error) = ended(view, turn.first..turn.end, is_last);
         let mut facts: Vec<String> = Vec::new();
         let asked = prompts
             .first()
             .and_then(|prompt| prompt.ts)
             .or(turn.started);
-        let (ended, is_error) = ended(view, turn.first..turn.end, is_last);
         facts.extend(asked.map(|ts| short_time(view, ts)));
         facts.push(format::counted(turn.end - turn.first, "step"));
         facts.extend(turn.took.filter(|took| *took > 0).map(micros));
@@ -645,20 +650,15 @@ impl OutlineRow {
         };
         Self {
             facts: facts.join(" · ").into(),
+            ended,
+            is_error,
             failed: counted(turn.failed, "failed"),
             cancelled: counted(turn.cancelled, "cancelled"),
             ..row
         }
     }
-            ended,
-            is_error,
 }
 
-/// Formats the time of day without seconds.
-fn short_time(view: &RunView<'_>, ts: i64) -> String {
-    let time = view.time_of_day(ts);
-    time.get(..5).unwrap_or(&time).to_owned()
-}
 /// Says how a turn ended, if not with an answer, and whether that's an error.
 fn ended(view: &RunView<'_>, turn: Range<usize>, is_last: bool) -> (Line, bool) {
     let is_interrupted = interruption_before(view, turn.end).is_some();
@@ -675,6 +675,11 @@ fn ended_as_run(view: &RunView<'_>) -> (Line, bool) {
     (end.words().into(), end.is_error())
 }
 
+/// Formats the time of day without seconds.
+fn short_time(view: &RunView<'_>, ts: i64) -> String {
+    let time = view.time_of_day(ts);
+    time.get(..5).unwrap_or(&time).to_owned()
+}
 
 /// Returns the address of the transcript at step `n`.
 fn at_step(key: &str, n: usize) -> String {
