@@ -127,3 +127,49 @@ fn the_verdict_is_open_until_a_step_is_chosen() {
         assert_eq!(opens(query), 0, "{query}");
     }
 }
+
+#[test]
+fn a_small_context_is_visible_in_the_strip() {
+    let small = |id: &str, input: u64| {
+        let mut reply = says(id, 0, "Done.");
+        reply["message"]["model"] = json!("claude-sonnet-4-5-20250929");
+        reply["message"]["usage"]["input_tokens"] = json!(input);
+        reply
+    };
+    let dir = session(&[user("Go."), small("0", 40), user("On."), small("1", 1_000)]);
+    let board = Board::serve(dir.path());
+    board.until_read();
+    let run = page(&board, &format!("/runs/{ID}.jsonl"));
+    let words = texts(&run, "#strip .strip-words li").join("\n");
+    assert!(words.contains("1,000 of 200k tokens"), "{words}");
+    let numbers = |path: &str| -> Vec<f64> {
+        let split = path.split(|c: char| c.is_ascii_alphabetic() || c == ' ');
+        split.filter_map(|number| number.parse().ok()).collect()
+    };
+    let lanes = ["#strip path.ctx", "#strip path.ctx-new"];
+    let paths: Vec<String> = lanes
+        .iter()
+        .flat_map(|lane| attributes(&run, lane, "d"))
+        .collect();
+    let heights: Vec<f64> = paths
+        .iter()
+        .flat_map(|path| {
+            let numbers = numbers(path);
+            let base = numbers[1];
+            path.split('V')
+                .skip(1)
+                .map(move |y| base - numbers_of(y))
+                .collect::<Vec<_>>()
+        })
+        .collect();
+    assert!(
+        heights.iter().any(|height| *height >= 6.0) && heights.iter().any(|height| *height == 2.0),
+        "{heights:?} in {paths:?}"
+    );
+}
+
+/// Returns the number that a part of a path begins with.
+fn numbers_of(path: &str) -> f64 {
+    let end = path.find(|c: char| c.is_ascii_alphabetic());
+    path[..end.unwrap_or(path.len())].parse().unwrap()
+}

@@ -31,6 +31,8 @@ const SCORE: usize = 16;
 const TIME: usize = 10;
 const CONTEXT: usize = 28;
 const MARK: usize = 5;
+/// The smallest height of a bar of input tokens.
+const LEAST: usize = 2;
 const GAP: usize = 2;
 
 /// The strip of a run, with the element id `strip`.
@@ -220,9 +222,18 @@ pub(crate) fn lanes(overview: &Overview) -> (Vec<(&'static str, String)>, usize)
     }
     if let Some(fullest) = whole.fullest {
         let window = overview.window.map_or(0, |window| window.tokens);
-        let all = window.max(fullest.input);
+        // The peak of a small context reaches a quarter of the height. The words state its share.
+        let all = window
+            .min(fullest.input.saturating_mul(4))
+            .max(fullest.input);
         // Whole pixels, because neighbors are often alike and then share a line of the path.
-        let height = |tokens: u64| (CONTEXT as f64 * (1.0 - tokens as f64 / all as f64)).round();
+        let height = |tokens: u64| {
+            let height = (CONTEXT as f64 * (1.0 - tokens as f64 / all as f64)).round();
+            match tokens {
+                0 => height,
+                _ => height.min((CONTEXT - LEAST) as f64),
+            }
+        };
         let tokens = |of: fn(&Context) -> Option<u64>| {
             columns
                 .iter()
