@@ -6,6 +6,7 @@ const names = ["mark", "run"]; // used by this page, and by the form
 const given = new URLSearchParams(location.search);
 const marks = new Set(names.flatMap((name) => given.getAll(name)));
 
+const titles = new Map(); // of the runs that were on the page
 const EDGE = 38; // px at the left of a row in which a click marks it
 const keyOf = (row) => decodeURIComponent(new URL(row.querySelector("th a").href).pathname.slice("/runs/".length));
 const rows = () => document.querySelectorAll("#rows tr:not(.grp)");
@@ -16,6 +17,17 @@ function marked(address) {
   for (const name of names) url.searchParams.delete(name);
   for (const key of marks) url.searchParams.append("mark", key);
   return url;
+}
+
+/** Names the marked runs by title. Those with the same title are named by key. */
+function name() {
+  const names = tray().querySelector("[data-names]");
+  for (const one of names.querySelectorAll("[title]")) titles.set(one.title, titles.get(one.title) ?? one.textContent);
+  for (const row of rows()) titles.set(keyOf(row), row.querySelector("th a").textContent);
+  const known = [...marks].map((key) => titles.get(key) ?? key);
+  const words = (key, at) => (known.filter((title) => title === known[at]).length > 1 ? key : known[at]);
+  const shown = [...marks].map((key, at) => window.elements.made("span", { title: key }, words(key, at)));
+  names.replaceChildren(...shown.flatMap((one, at) => (at ? [", ", one] : [one])));
 }
 
 function show() {
@@ -30,7 +42,7 @@ function show() {
   }
   tray().classList.toggle("none", marks.size === 0);
   tray().querySelector("[data-count]").textContent = `${marks.size} marked`;
-  tray().querySelector("[data-names]").textContent = [...marks].join(", ");
+  name();
   tray().querySelector("[data-compare]").disabled = marks.size < 2;
 }
 

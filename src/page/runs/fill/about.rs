@@ -5,10 +5,11 @@ use crate::analysis::columns::{COST, Column, DURATION, Kind, TOKENS};
 use crate::analysis::format::{self, count, counted};
 use crate::analysis::query::Query;
 use crate::analysis::select::Total;
+use crate::analysis::summary::Summary;
 use crate::live::SkippedTotal;
 use crate::page::part::href;
 use crate::page::runs::fill::list::{List, ListContext, MAX_ROWS, ROWS, WINDOW, Watch};
-use crate::page::runs::fill::row::{duration, line};
+use crate::page::runs::fill::row::{duration, line, row_title};
 use crate::page::shell::When;
 
 /// The query for runs whose files contradict each other.
@@ -278,12 +279,17 @@ impl List<'_> {
         self.ctx.marks.iter().filter(move |key| !shown(key))
     }
 
-    /// Returns the number of marked runs, and a list of their names.
-    pub(crate) fn marked(&self) -> (String, String) {
-        (
-            count(self.ctx.marks.len() as u64),
-            line(&self.ctx.marks.join(", ")),
-        )
+    /// Returns the keys of the marked runs with their titles, or the keys again for runs that aren't
+    /// listed.
+    pub(crate) fn marked(&self) -> Vec<(String, String)> {
+        let title = |key: &String| {
+            let run = self.runs.iter();
+            let run = run
+                .map(AsRef::as_ref)
+                .find(|run: &&Summary| run.key.as_str() == key);
+            (line(key), run.map_or_else(|| line(key), row_title))
+        };
+        self.ctx.marks.iter().map(title).collect()
     }
 
     /// Returns the address of the list without marks.

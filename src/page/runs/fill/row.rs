@@ -119,11 +119,7 @@ impl Row<'_> {
     }
 
     pub(crate) fn title(&self) -> String {
-        let title = line(self.run.title());
-        match title.char_indices().nth(MAX_TITLE) {
-            Some((end, _)) => format!("{}…", title.get(..end).unwrap_or_default().trim_end()),
-            None => title,
-        }
+        row_title(self.run)
     }
 
     /// Returns where the run belongs: the project of a session, the names of a sample, or the name of
@@ -381,5 +377,14 @@ pub(crate) fn line(text: &str) -> String {
     match shown.char_indices().nth(MAX_LINE) {
         Some((end, _)) => format!("{}…", shown.get(..end).unwrap_or_default().trim_end()),
         None => shown.into_owned(),
+    }
+}
+
+/// Returns the title of a run for a row.
+pub(crate) fn row_title(run: &Summary) -> String {
+    let title = line(run.title());
+    match title.char_indices().nth(MAX_TITLE) {
+        Some((end, _)) => format!("{}…", title.get(..end).unwrap_or_default().trim_end()),
+        None => title,
     }
 }
