@@ -670,6 +670,25 @@ fn the_run_of_a_coding_agent_opens_with_its_transcript() {
 }
 
 #[test]
+fn a_wait_in_the_timeline_is_named_with_the_words_that_are_seen() {
+    let mut later = [user(3, &json!("And again.")), reply(4, "model-a", 9)];
+    for (n, record) in later.iter_mut().enumerate() {
+        record["timestamp"] = json!(format!("2026-01-02T03:08:{:02}Z", 11 + n));
+    }
+    let text = lines(&[user(1, &json!("Go.")), reply(2, "model-a", 9)]) + &lines(&later);
+    let (_dir, _board, page) = page("s.jsonl", &text, "?tab=timeline");
+    let page = scraper::Html::parse_document(&page);
+    let mut seen = 0;
+    for block in page.select(&crate::html::selector("#timeline a[data-lane]")) {
+        let words: String = block.text().collect();
+        let label = block.attr("aria-label").unwrap_or_default();
+        assert!(label.contains(words.trim()), "{words} in {label}");
+        seen += usize::from(!words.trim().is_empty());
+    }
+    assert_eq!(seen, 1, "the wait says how long it took");
+}
+
+#[test]
 fn the_outline_says_how_turns_ended_and_prompts_are_markdown() {
     let bash = |n: u64| {
         let mut call = call(n, &format!("c{n}"), "Bash", &json!({"command": "make"}));

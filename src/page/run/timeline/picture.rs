@@ -558,6 +558,11 @@ impl Names<'_> {
                 let middle = f64::midpoint(visible.0, visible.1);
                 (percent(middle), words)
             });
+        // The name of the link contains what is seen in it.
+        let label = match &inside {
+            Some((_, words)) => format!("{label} ({words})"),
+            None => label,
+        };
         let height = (BLOCK - (rows - 1) as f64) / rows as f64;
         let top = (AXIS + LANE * lane) as f64 + 4.0 + (height + 1.0) * row as f64;
         let failed = group.blocks.iter().filter(|one| one.is_failed).count();
