@@ -1,7 +1,7 @@
 //! Surveys the matching runs: counts for the filters, totals and medians.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::Summary;
 use super::group::{Amount, GROUPINGS, Grouping, Sum};
@@ -56,8 +56,8 @@ pub(crate) struct Facets {
     pub indexing: usize,
     /// The runs for each `stop`, most frequent first.
     pub stops: Vec<(String, usize)>,
-    /// The status that most runs with a stop reason have, for each of `stops`.
-    pub stop_marks: HashMap<String, ShownStatus>,
+    /// The statuses of the runs with a stop reason, for each of `stops`.
+    pub stop_marks: HashMap<String, BTreeSet<ShownStatus>>,
     /// The runs for each `model`, most frequent first.
     pub models: Vec<(String, usize)>,
 }
@@ -155,11 +155,9 @@ impl Tally<'_> {
                 stop_marks: self
                     .stops
                     .iter()
-                    .filter_map(|(word, marks)| {
-                        let (status, _) = marks
-                            .iter()
-                            .max_by_key(|(status, count)| (**count, Reverse(**status)))?;
-                        Some(((*word).to_owned(), *status))
+                    .map(|(word, marks)| {
+                        let statuses = marks.keys().copied().collect();
+                        ((*word).to_owned(), statuses)
                     })
                     .collect(),
                 stops: by_frequency(

@@ -94,6 +94,11 @@ pub(crate) struct Chip {
 impl HtmlSafe for Chip {}
 
 impl Chip {
+    /// Returns whether a menu may truncate the label.
+    fn is_long(&self) -> bool {
+        self.label.chars().nth(40).is_some()
+    }
+
     fn count(&self) -> Option<String> {
         self.count.map(|number| format::count(number as u64))
     }
@@ -287,20 +292,22 @@ impl List<'_> {
             .collect()
     }
 
-    /// Returns the stop reasons by the status of most runs with them, the most frequent first. Runs
-    /// without a recorded reason may have any status, so they come last.
+    /// Returns the stop reasons by the statuses of the runs with them, the most frequent first. A
+    /// reason of runs that ended in different ways has a place for each. Runs without a recorded reason
+    /// may have any status, so they come last.
     fn stop_facet(&self) -> Facet {
         let facets = &self.survey.facets;
         let (shown, others) = self.ranked(STOP, &facets.stops);
-        let section = |word: &str| match facets.stop_marks.get(word) {
-            _ if word == NO_STOP => StopGroup::Other,
-            Some(status) => stop_group(*status),
-            None => StopGroup::Other,
+        let is_in = |word: &str, group: StopGroup| match facets.stop_marks.get(word) {
+            Some(statuses) if word != NO_STOP => {
+                statuses.iter().any(|status| stop_group(*status) == group)
+            }
+            _ => group == StopGroup::Other,
         };
         let of = |group: StopGroup| -> Vec<Chip> {
             shown
                 .iter()
-                .filter(|(word, _)| section(word) == group)
+                .filter(|(word, _)| is_in(word, group))
                 .map(|(word, count)| self.chip(STOP, word, *count, None))
                 .collect()
         };

@@ -344,6 +344,40 @@ fn many_words_do_not_fill_the_page() {
 }
 
 #[test]
+fn a_stop_reason_has_a_place_for_each_way_in_which_its_runs_ended() {
+    let mut runs = many(4);
+    let marks = [
+        RunStatus::Limit,
+        RunStatus::Error,
+        RunStatus::Limit,
+        RunStatus::Limit,
+    ];
+    for (run, mark) in runs.iter_mut().zip(marks) {
+        run.verdict.mark = mark;
+        run.verdict.stop_reason = Some("message".into());
+    }
+    runs[3].verdict.stop_reason = Some("max_steps".into());
+    let list = table(&ctx(""), runs).list;
+    let facets = list.facets();
+    let sections: Vec<(&str, Vec<(&str, Option<usize>)>)> = facets[0]
+        .sections
+        .iter()
+        .map(|section| {
+            let chips = section.chips.iter();
+            let chips = chips.map(|chip| (chip.label.as_str(), chip.count));
+            (section.name, chips.collect())
+        })
+        .collect();
+    assert_eq!(
+        sections,
+        [
+            ("Limits", vec![("message", Some(3)), ("max_steps", Some(1))]),
+            ("Errors", vec![("message", Some(3))]),
+        ]
+    );
+}
+
+#[test]
 fn head_cells_sort_and_reverse() {
     let ctx = ListContext {
         sort: "steps".parse().unwrap(),
