@@ -307,6 +307,14 @@ pub(crate) struct Env {
     pub view: JsonView,
 }
 
+impl Pair {
+    /// Returns whether a sign of the call already says what a block is: an error.
+    pub(crate) fn has_sign(&self, block: &Block) -> bool {
+        let is_same = |mark: &Sign| mark.text.as_str() == block.label.as_str();
+        block.error && self.marks.iter().any(is_same)
+    }
+}
+
 impl Actions {
     /// Joins the first call of a step with its invocation and result.
     pub(crate) fn first(step: &Step<'_>, fold: &mut Fold) -> Option<Pair> {
