@@ -51,6 +51,7 @@ pub(crate) mod sweep;
 pub(crate) mod table;
 mod task_text;
 pub mod timing;
+pub(crate) mod turn_end;
 pub(crate) mod turns;
 pub(crate) mod usage;
 pub(crate) mod verdict;

@@ -334,7 +334,8 @@ mod openhands {
         let expected =
             ["proj__0", "proj__1"].map(|id| (json!(id), json!(2), json!(0.5), json!(110)));
         assert_eq!(runs.iter().map(of).collect::<Vec<_>>(), expected);
-        let shown = board(&["show", "72-openhands-output-jsonl/output.jsonl/proj__1"]);
+        let run = "72-openhands-output-jsonl/output.jsonl/proj__1";
+        let shown = board(&["show", run, "--steps"]);
         assert_says(
             &shown,
             &["Fix the bug", "execute_bash(command=\"ls\")", "finish("],
@@ -440,7 +441,7 @@ mod harbor {
             )
         );
         assert_says(
-            &board(&["show", "90-harbor-claude-txt/job/cit__abc"]),
+            &board(&["show", "90-harbor-claude-txt/job/cit__abc", "--steps"]),
             &["Bash(command=\"ls\")", "answer: done"],
         );
     }
