@@ -206,7 +206,7 @@ fn parts(
             .filter(|_| *term != "Result" || same_call)
             .and_then(|(_, text)| text.as_deref().ok());
         match text {
-            Ok(text) => (*term, folded(marked(text, other, side))),
+            Ok(text) => (*term, folded(&marked(text, other, side))),
             Err(why) => (*term, Part::Missing(why)),
         }
     };
@@ -251,7 +251,7 @@ fn marked(text: &str, other: Option<&str>, Side { is_a, most }: Side) -> Vec<(Ki
 }
 
 /// Folds the lines of a long text after the first [`SHOWN_LINES`].
-fn folded(pieces: Vec<(Kind, String)>) -> Part {
+fn folded(pieces: &[(Kind, String)]) -> Part {
     let lines = |text: &str| text.matches('\n').count();
     let total: usize = pieces.iter().map(|(_, text)| lines(text)).sum::<usize>() + 1;
     let mark = |(kind, text): &(Kind, &str)| match kind {

@@ -365,31 +365,28 @@ impl Block {
     fn hits(&self, text: &str) -> usize {
         let text = text.to_lowercase();
         // The hits in the line and in the rest of each open part, the outermost first.
-        let mut parts = vec![[0, 0]];
+        let mut parts = vec![(0, 0)];
         let mut is_line = false;
         for piece in self.0.split('<') {
             let (tag, words) = piece.split_once('>').unwrap_or(("", piece));
+            let mut hits = unescaped(words).to_lowercase().matches(&text).count();
             match tag.split(' ').next().unwrap_or_default() {
-                "details" => parts.push([0, 0]),
+                "details" => parts.push((0, 0)),
                 "summary" => is_line = true,
                 "/summary" => is_line = false,
                 "/details" if parts.len() > 1 => {
-                    let [line, rest] = parts.pop().unwrap_or_default();
-                    let hits = if rest > 0 { rest } else { line };
-                    parts
-                        .iter_mut()
-                        .rev()
-                        .take(1)
-                        .for_each(|part| part[1] += hits);
+                    let (line, rest) = parts.pop().unwrap_or_default();
+                    hits += if rest > 0 { rest } else { line };
                 }
                 _ => {}
             }
-            let hits = unescaped(words).to_lowercase().matches(&text).count();
-            if let Some(part) = parts.last_mut() {
-                part[usize::from(!is_line)] += hits;
+            match parts.last_mut() {
+                Some((line, _)) if is_line => *line += hits,
+                Some((_, rest)) => *rest += hits,
+                None => {}
             }
         }
-        parts.iter().flatten().sum()
+        parts.iter().map(|(line, rest)| line + rest).sum()
     }
 }
 
@@ -551,7 +548,7 @@ impl Outline {
         let mut rows: Vec<OutlineRow> = rows.map(row).collect();
         let all = turns.len() + usize::from(unanswered.is_some());
         if listed.end == turns.len() {
-            rows.extend(unanswered.map(|words| OutlineRow::unanswered(view, steps, words)));
+            rows.extend(unanswered.map(|words| OutlineRow::unanswered(view, steps, &words)));
         }
         Self {
             steps,
@@ -582,7 +579,7 @@ fn groups(key: &str, turns: &[Range<usize>], range: Range<usize>) -> Vec<Link> {
 
 impl OutlineRow {
     /// Describes the prompt after the last of `steps` steps.
-    fn unanswered(view: &RunView<'_>, steps: usize, words: Line) -> Self {
+    fn unanswered(view: &RunView<'_>, steps: usize, words: &Line) -> Self {
         let href = match steps.checked_sub(1) {
             Some(last) => at_step(view.key(), last),
             None => href::with_query(&href::run(view.key()), &[("tab", "transcript")]),

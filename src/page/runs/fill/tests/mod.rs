@@ -359,22 +359,18 @@ fn a_stop_reason_has_a_place_for_each_way_in_which_its_runs_ended() {
     runs[3].verdict.stop_reason = Some("max_steps".into());
     let list = table(&ctx(""), runs).list;
     let facets = list.facets();
-    let sections: Vec<(&str, Vec<(&str, Option<usize>)>)> = facets[0]
-        .sections
-        .iter()
-        .map(|section| {
-            let chips = section.chips.iter();
-            let chips = chips.map(|chip| (chip.label.as_str(), chip.count));
-            (section.name, chips.collect())
-        })
-        .collect();
+    let section = |at: usize| {
+        let section = &facets[0].sections[at];
+        let chips = section.chips.iter();
+        let chips = chips.map(|chip| format!("{} {:?}", chip.label, chip.count));
+        (section.name, chips.collect::<Vec<_>>().join(", "))
+    };
     assert_eq!(
-        sections,
-        [
-            ("Limits", vec![("message", Some(3)), ("max_steps", Some(1))]),
-            ("Errors", vec![("message", Some(3))]),
-        ]
+        section(0),
+        ("Limits", "message Some(3), max_steps Some(1)".to_owned())
     );
+    assert_eq!(section(1), ("Errors", "message Some(3)".to_owned()));
+    assert_eq!(facets[0].sections.len(), 2);
 }
 
 #[test]
