@@ -75,7 +75,7 @@ fn marks_survive_filters_and_orders() {
     let names = page.text("#tray [data-names]");
     assert_eq!(
         names,
-        "Do what is on the list., The tests of cart.sh fail. Find out why and repair it."
+        "Do what is on the list., The tests for cart.sh fail. Find out why and fix it."
     );
     page.click("#tray [data-compare]");
     page.wait("location.pathname + location.search === '/compare?a=loop&b=fix_bug'");

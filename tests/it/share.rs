@@ -355,7 +355,7 @@ fn a_transcript_says_what_was_done_and_why_it_stopped() {
     }
     // The title is the task, so it isn't repeated.
     assert!(
-        text.starts_with("# The tests of cart.sh fail.") && !text.contains("**Task:**"),
+        text.starts_with("# The tests for cart.sh fail.") && !text.contains("**Task:**"),
         "{text}"
     );
     let head = text.split("## Step 0").next().unwrap();
