@@ -385,7 +385,8 @@ impl Fold {
         }
     }
 
-    /// Returns the beginning of a text that a person wrote, as Markdown if it contains any. `href` leads to the rest.
+    /// Returns the beginning of a text that a person wrote, as Markdown if it contains any. `href`
+    /// leads to the rest.
     pub(crate) fn beginning(&mut self, text: &str, href: Option<String>) -> Folded {
         let text = text.trim_matches(['\n', '\r']);
         let room = if self.is_full() { PREVIEW } else { SHORT };

@@ -406,12 +406,12 @@ fn project<'a>(view: &RunView<'a>) -> &'a str {
         .unwrap_or_default()
 }
 
-/// Joins the edited files with those of the submitted patch, in the order of the tree.
 /// Counts the files that the tab lists.
 pub(crate) fn listed(view: &RunView<'_>, all: &Files, patches: &[Submitted]) -> u64 {
     entries(all, patches, project(view)).len() as u64
 }
 
+/// Joins the edited files with those of the submitted patch, in the order of the tree.
 fn entries<'a>(all: &'a Files, patches: &'a [Submitted], project: &str) -> Vec<Entry<'a>> {
     let mut entries: Vec<Entry<'a>> = all
         .files
