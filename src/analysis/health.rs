@@ -59,8 +59,15 @@ pub fn counts(index: &Index) -> (usize, usize) {
     let rest = || index.passing_issues().iter().chain(&whole);
     let skipped = skipped(index).len();
     let problems = rest().filter(|issue| issue.kind.is_problem()).count() + skipped;
-    // The newest round may still get its line. A missing line of another round loses no data.
-    let open = usize::from(index.pending_group().is_some());
+    // The newest round may still get its line, or is known to have none. A missing line of another
+    // round loses no data.
+    let last = index.groups().len().checked_sub(1);
+    let open = usize::from(
+        index
+            .pending_group()
+            .or(last.filter(|at| is_open(index, *at)))
+            .is_some(),
+    );
     let lost = if index.is_cut() {
         0
     } else {
@@ -470,8 +477,13 @@ fn without_facts(index: &Index) -> Vec<Issue> {
         .steps()
         .last()
         .is_some_and(|step| !step.fate.is_readable());
+    let is_open = index.stop().is_some_and(StopVerdict::is_of_open_step);
     let differs = |named: &Option<i64>| match is_damaged {
         true => last_id > *named,
+        // A run that is dropped within a step doesn't write the step's line.
+        false if is_open && named.is_some_and(|named| named == last_id.map_or(0, |id| id + 1)) => {
+            false
+        }
         false => last_id != *named,
     };
     if let Some(named) = named.filter(|named| !index.is_partial() && differs(named)) {
@@ -498,6 +510,19 @@ fn without_facts(index: &Index) -> Vec<Issue> {
     issues
 }
 
+/// Returns whether the run was dropped within this round, so that its step never gets a line.
+fn is_open(index: &Index, round: usize) -> bool {
+    let stop = index.stop().filter(|stop| stop.is_of_open_step());
+    let group = index.groups().get(round);
+    let is_last = round + 1 == index.groups().len();
+    let has_line = index.step_of(round).is_some();
+    is_last
+        && !has_line
+        && stop
+            .zip(group)
+            .is_some_and(|(stop, group)| group.step_id == stop.step_id())
+}
+
 /// Returns issues for rounds that have events but no step line, apart from the round in progress.
 fn without_line(index: &Index) -> Vec<Issue> {
     // If steps or events were dropped, their lines exist and were read.
@@ -508,7 +533,7 @@ fn without_line(index: &Index) -> Vec<Issue> {
     // The newest round may still get its line.
     let lost = groups
         .into_iter()
-        .filter(|at| Some(*at) != index.pending_group());
+        .filter(|at| Some(*at) != index.pending_group() && !is_open(index, *at));
     lost.filter_map(|at| {
         let group = index.groups().get(at)?;
         let first = index.events().get(group.first)?;

@@ -1,7 +1,7 @@
 //! Divides tokens and costs by kind of token.
 //!
 //! Traces record what a request cost, but not what each kind of token cost. So the division is
-//! always an estimate, by prices. A recorded cost is divided in proportion to what the tokens cost
+//! always an estimate, from prices. A recorded cost is divided in proportion to what the tokens cost
 //! by the prices.
 
 use schemars::JsonSchema;

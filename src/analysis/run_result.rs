@@ -28,17 +28,16 @@ words! {
 }
 
 impl RunResult {
-    /// Returns the word that people read, which is that of [`ShownStatus`]. Failures of other kinds
-    /// have the name `failed`.
+    /// Returns the word that people read.
     pub fn label(self) -> &'static str {
         match self {
             RunResult::Success => ShownStatus::Succeeded.as_str(),
-            RunResult::Failed => ShownStatus::Unsolved.as_str(),
-            RunResult::Finished
+            RunResult::Error => "error or died",
+            RunResult::Failed
+            | RunResult::Finished
             | RunResult::Cancelled
             | RunResult::Unknown
-            | RunResult::Limit
-            | RunResult::Error => self.as_str(),
+            | RunResult::Limit => self.as_str(),
         }
     }
 }

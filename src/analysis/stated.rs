@@ -10,7 +10,7 @@ use super::verdict::criterion::{Own, criterion};
 use crate::model::index::{AnswerSort, is_same_reason, is_same_total};
 use crate::model::stated::{Source, by_value};
 use crate::model::{
-    Agreement, Can, EventHead, EventKind, Index, Outcome, Stated, StepHead, ToolLimit,
+    Agreement, Can, EventHead, EventKind, Index, Outcome, Stated, StepHead, StopVerdict, ToolLimit,
 };
 
 /// Sources of computed totals.
@@ -199,7 +199,8 @@ fn summed(index: &Index, unit: &str, stated: &[Stated<f64>]) -> Option<Stated<f6
             let lines = Some(index.newest_lines())
                 .filter(|lines| is_counted(*lines))
                 .unwrap_or(index.newest_len());
-            let ran = lines.max(rounds(index));
+            let is_open = index.stop().is_some_and(StopVerdict::is_of_open_step);
+            let ran = lines.max(rounds(index) - usize::from(is_open && rounds(index) > lines));
             // A lost or damaged file may have contained more.
             let is_whole = newest_run(index).all(|(_, step)| step.fate.is_readable()) && ran > 0;
             is_whole.then(|| of(ran as f64, LINES))

@@ -312,13 +312,13 @@ pub(crate) struct Usage {
     pub since: Option<String>,
     /// The last day, if limited.
     pub until: Option<String>,
-    /// The rows: periods from old to new, others by cost.
+    /// The rows: periods, oldest first, others by cost.
     pub rows: Vec<Row>,
     /// The number of further rows, which are left out.
     pub rows_left_out: usize,
     /// The sums over all rows. A run that's part of several rows counts once.
     pub total: Used,
-    /// The tokens and the cost by kind of token. All costs are estimates by prices: traces don't
+    /// The tokens and the cost by kind of token. All costs are estimated from prices: traces don't
     /// record what each kind cost.
     pub kinds: Vec<KindRow>,
     /// The number of matching runs that started on these days and record neither tokens nor a cost.
@@ -431,7 +431,7 @@ pub(super) fn parts(run: &Summary, cost: Option<Cost>) -> Vec<Part<'_>> {
         })
         .collect();
     let known = parts.iter().map(Part::tokens).fold(0, u64::saturating_add);
-    // An estimate by prices is that of the parts.
+    // An estimate from prices is that of the parts.
     let is_by_prices = run.cost_by_run_usd.is_none() && matches!(cost, Some(Cost::Estimated(_)));
     let whole = cost.filter(|_| !is_by_prices);
     let rest = run.tokens.unwrap_or(0).saturating_sub(known);

@@ -13,7 +13,7 @@ use crate::analysis::health::{self, FileIssue};
 use crate::error::Error;
 use crate::recorded::RecordedRun;
 
-/// Check the files of runs for issues; exits with 1 if it finds any
+/// Check the files of runs for issues and contradictions; exits with 1 if it finds any
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     #[arg(value_name = "RUN", required = true, help = super::command::RUN)]

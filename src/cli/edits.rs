@@ -14,7 +14,7 @@ use crate::page::edits::recent::{Found, PAGE, RecentEdits};
 /// List the newest file edits in all runs
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Reads the newest 200 matching runs, up to 100,000 steps and 512 MB in total. Prints a note if there are more.
+    after_help = "Reads the newest 200 matching runs, up to 100,000 steps and 512 MiB in total. Prints a note if there are more.
 Changes made by shell commands aren't tracked."
 )]
 pub(super) struct Args {

@@ -149,7 +149,7 @@ fn write_measures(answer: &Experiment, look: &Look, out: &mut dyn Write) -> io::
                 }
             }
             MeasureGroup::Success if !answer.certainty.paired => {
-                format!("{} (percentage points)", measure.label)
+                format!("{} (% points)", measure.label)
             }
             MeasureGroup::Success => {
                 let label = measure.label.replace("at least once", "in any run");

@@ -81,6 +81,8 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
     }
     if args.json {
         write_json(out, &report)?;
+    } else if report.runs == 0 && args.query.is_some() {
+        writeln!(out, "No runs match.")?;
     } else {
         write_table(&report, look, out)?;
     }
@@ -179,9 +181,12 @@ fn write_one(failure: &Failure, look: &Look, out: &mut dyn Write) -> io::Result<
         "{}: {} in {} of {}, ended {}; first seen {}, last seen {}",
         visible_line(failure.place()),
         number(failure.times, "time"),
-        number(failure.steps, "step"),
+        match failure.steps {
+            0 => "no step".to_owned(),
+            steps => number(steps, "step"),
+        },
         format::counted(failure.runs, "run"),
-        count(failure.runs_ended as u64),
+        format::counted(failure.runs_ended, "run"),
         seen(failure.first_at, look),
         seen(failure.last_at, look),
     )?;

@@ -94,7 +94,7 @@ fn query_help() -> String {
   steps>5  score<0.5  duration>2m  tokens:1k..20k  err:true  -term  \"two words\"
   started:2026-02-22  started:2026-02-01..2026-02-28  updated:7d (in the last 7 days)
   weekday:mon..fri  hour:9..17
-  cost:none  -model:none  (not recorded, recorded)
+  cost:none (not recorded)  -model:none (recorded)
 Fields:{fields}
 Fields that don't work with --sort:
   {}",
@@ -139,7 +139,7 @@ pub(super) fn run(args: Args, look: &Look, out: &mut dyn Write) -> Done {
             ),
             false => error
                 .hint("pass a directory that contains runs: board list DIR")
-                .hint("`board demo ./runs` writes sample runs"),
+                .hint("`board demo ./runs` writes demo runs"),
         }
         .into());
     }
@@ -266,9 +266,7 @@ fn head(group: &Group<'_, Arc<Summary>>, look: &Look) -> String {
         &group.name
     };
     let mut words = vec![counted(group.runs, "run")];
-    words.extend(
-        (group.failed > 0).then(|| format!("{} ended with an error", count(group.failed as u64))),
-    );
+    words.extend((group.failed > 0).then(|| format!("{} failed", count(group.failed as u64))));
     words.extend((group.alive > 0).then(|| format!("{} unfinished", count(group.alive as u64))));
     for name in ["tokens", "cost"] {
         let sum = Column::find(name).and_then(|column| Some((column, group.sum(column)?)));

@@ -71,6 +71,8 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
     let overview = overview(chosen, &asked);
     if args.json {
         write_json(out, &overview)?;
+    } else if overview.totals.runs == 0 && args.query.is_some() {
+        writeln!(out, "No runs match.")?;
     } else {
         write_text(&overview, look, out)?;
     }

@@ -559,7 +559,7 @@ fn what_is_not_there_leads_on() {
         (
             "list ROOT/none",
             "board: no runs in ROOT/none: it doesn't exist\n\
-             hint: pass a directory that contains runs: board list DIR\nhint: `board demo ./runs` writes sample runs\n",
+             hint: pass a directory that contains runs: board list DIR\nhint: `board demo ./runs` writes demo runs\n",
         ),
     ] {
         assert_eq!(board(path, line), (3, expected.to_owned()), "{line}");

@@ -177,7 +177,7 @@ impl Cancel {
 /// people.
 pub(super) fn cut_off(limit_ms: u128, waited_ms: u64) -> String {
     let waited = waited_for_people(waited_ms);
-    format!("the run had to end within {limit_ms} ms, when unfinished work is dropped{waited}")
+    format!("the run's time limit of {limit_ms} ms passed before the work was done{waited}")
 }
 
 async fn over(deadline: Option<Instant>) {

@@ -9,7 +9,7 @@ use super::chat::{ToolCall, ToolSpec};
 use super::decision::{Action, Decision};
 use super::parse::Diagnostics;
 use super::process::Process;
-use super::recovery::FailureLine;
+use super::recovery::Failures;
 use super::result::{CriticOutput, StepRecord, TaskResult};
 use super::state::StateDiff;
 use super::task::Task;
@@ -322,7 +322,7 @@ impl Opening<'_> {
 pub(super) fn ending(
     verdict: &StopVerdict,
     task: &TaskResult,
-    failures: &[FailureLine],
+    failures: &Failures,
     took: Duration,
     ts: i64,
 ) -> RunEnd {
@@ -330,7 +330,9 @@ pub(super) fn ending(
         ended_at: Some(ts),
         stop: Some(verdict.clone()),
         final_result: task.final_result.clone(),
+        failures_unlisted: failures.total.saturating_sub(failures.report.len() as u64),
         failures: failures
+            .report
             .iter()
             .filter_map(|failure| serde_json::to_value(failure).ok())
             .collect(),

@@ -556,7 +556,7 @@ impl Run {
         );
         let ts = self.clock.now_us();
         self.log
-            .finish(|| ending(verdict, &task, &self.failures.report, took, ts));
+            .finish(|| ending(verdict, &task, &self.failures, took, ts));
         task
     }
 }
@@ -581,7 +581,8 @@ impl Drop for Run {
         let verdict = StopVerdict::outside(
             Source::Cancel,
             Code::CancelledImmediate,
-            self.open_step,
+            self.open_step
+                .or(self.log.steps.last().map(|last| last.step)),
             "the run was dropped before it ended",
         );
         self.end::<()>(None, &verdict);

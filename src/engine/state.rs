@@ -307,9 +307,11 @@ fn check_stop(reason: &str, answer: Option<&str>) -> Result<(), StateError> {
         StopReason::Other => Err(StateError(format!(
             "state.stop_reason {reason:?} is not a stop reason"
         ))),
-        StopReason::Final | StopReason::Success if answer.is_none_or(str::is_empty) => Err(
-            StateError(format!("state.stop_reason {reason} needs a final_result")),
-        ),
+        StopReason::Final | StopReason::Success if answer.is_none_or(|it| it.trim().is_empty()) => {
+            Err(StateError(format!(
+                "state.stop_reason {reason} needs a final_result"
+            )))
+        }
         _ => Ok(()),
     }
 }

@@ -32,7 +32,7 @@ pub(super) static SESSION: Tool = Tool {
             ..Capabilities::NONE
         },
         file: "database",
-        no_end_reason: "Hermes doesn't record how a session ended",
+        no_end_reason: "Hermes's database doesn't record how a session ended",
         is_session: true,
         assemble: Some(|n, records| part::line(n, records.iter().map(|record| part_in(record)))),
         ..Format::UNKNOWN

@@ -39,7 +39,7 @@ pub(super) static OPENCODE: Tool = Tool {
             ..Capabilities::NONE
         },
         file: "database",
-        no_end_reason: "OpenCode doesn't record how a session ended",
+        no_end_reason: "OpenCode's sessions don't record how they ended",
         is_session: true,
         adds_to_prompts: false,
         resume: "opencode --session",
@@ -64,7 +64,7 @@ pub(super) static OPENCODE: Tool = Tool {
 pub(super) static KILO: Tool = Tool {
     format: Format {
         name: "Kilo session",
-        no_end_reason: "Kilo doesn't record how a session ended",
+        no_end_reason: "Kilo's sessions don't record how they ended",
         resume: "kilo --session",
         ..OPENCODE.format
     },

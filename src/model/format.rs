@@ -6,7 +6,7 @@
 use super::files::TraceFile;
 
 /// The name for a file that contains a program's captured output.
-pub const CAPTURED: &str = "captured stream";
+pub const CAPTURED: &str = "captured output";
 
 /// A format in which a tool writes its traces.
 #[derive(Debug, Clone, Copy)]

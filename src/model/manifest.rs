@@ -159,6 +159,9 @@ pub struct Manifest {
     /// The total that a record of another tool states for the whole run, for comparison with the
     /// steps.
     pub total: Option<Total>,
+    /// The number of records at the start that were made from other files. The run's own file has its
+    /// first line after them.
+    pub records_made: u64,
     /// Whether the tokens are those of a whole thread. They then include the tokens of any earlier
     /// runs that this one continues.
     pub tokens_of_thread: bool,

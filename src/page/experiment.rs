@@ -567,7 +567,7 @@ impl View {
         let asked = &self.asked;
         let mut command = format!("board experiment {} {}", word(&asked.a), word(&asked.b));
         if asked.by != By::Task {
-            command.push_str(&format!(" --by {}", asked.by));
+            command.push_str(&format!(" --by {}", asked.by.label()));
         }
         if asked.success != Rule::Recorded {
             command.push_str(&format!(" --success {}", word(&asked.success.to_string())));

@@ -284,9 +284,9 @@ impl View {
         let plain = |text: String| (text, Vec::new(), String::new());
         let Some((message, runs, ended)) = &self.report.all.first else {
             return plain(match self.report.runs {
-                0 if self.query.is_empty() => "No runs".to_owned(),
-                0 => "No runs match".to_owned(),
-                runs => format!("No failures in {}", counted(runs, "run")),
+                0 if self.query.is_empty() => "No runs.".to_owned(),
+                0 => "No runs match.".to_owned(),
+                runs => format!("No failures in {}.", counted(runs, "run")),
             });
         };
         // If none ended a run, the first has most runs.
@@ -298,7 +298,7 @@ impl View {
             // If each failure ended one run, none of them leads.
             _ if self.has_no_lead() => {
                 return plain(format!(
-                    "{} of {} ended with a failure",
+                    "{} of {} ended with a failure.",
                     count(self.report.runs_ended as u64),
                     counted(self.report.runs, "run")
                 ));

@@ -290,18 +290,15 @@ pub(crate) fn phase(name: &str) -> (PhaseClass, String) {
         "CRITIC" => ("critic", "Critics"),
         "CHECK_STOP" => ("check", "Check stop"),
         "GATE" => ("check", "Gate"),
-        "RECOVER" | "DECIDE_ERROR" | "ACT_ERROR" => ("recover", name),
+        "RECOVER" => ("recover", "Recover"),
+        "DECIDE_ERROR" => ("recover", "Decide error"),
+        "ACT_ERROR" => ("recover", "Act error"),
+        "REDUCE_ERROR" => ("recover", "Reduce error"),
+        "COMPACT" => ("plain", "Compact"),
         "" => ("plain", "(no phase)"),
         other => ("plain", other),
     };
-    (
-        class,
-        if shown == "RECOVER" {
-            "Recover".to_owned()
-        } else {
-            shown.to_owned()
-        },
-    )
+    (class, shown.to_owned())
 }
 
 pub(crate) fn micros(micros: i64) -> String {

@@ -337,7 +337,11 @@ impl View {
 
     /// Returns the command that prints the same numbers.
     fn command(&self) -> String {
-        let mut command = format!("board usage {}", self.by);
+        let by = match self.by {
+            By::Session => "run",
+            by => by.as_str(),
+        };
+        let mut command = format!("board usage {by}");
         if let Some(since) = self.days.since {
             command.push_str(&format!(" --since {since}"));
         }

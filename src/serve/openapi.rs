@@ -270,7 +270,7 @@ const ADDRESSES: &[Address] = &[
                 Words(&[
                     "daily", "weekly", "monthly", "run", "session", "model", "project",
                 ]),
-                "How runs are grouped. `session` is an older name for `run`.",
+                "How runs are grouped. `run` is `session` in the answer.",
             ),
             Param("since", Text, "The first day, `YYYY-MM-DD`."),
             Param("until", Text, "The last day, `YYYY-MM-DD`."),

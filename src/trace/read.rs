@@ -11,6 +11,7 @@ use super::stamp::Stamps;
 use super::tail::{Look, Tail};
 use super::tool::ToolFile;
 use crate::format;
+use crate::model::words::grouped;
 use crate::model::{Delta, EventHead, Fate, Index, Issue, IssueKind, Names, StepHead, TraceFile};
 
 /// A last line without its line terminator counts as a record once the file has been quiet for this
@@ -356,7 +357,10 @@ fn settle_look(file: TraceFile, look: io::Result<Look>, has_read: bool, delta: &
         tell(IssueKind::Away, None, None, reason);
     }
     if look.rest > 0 && !look.more {
-        let reason = format!("the last {} bytes aren't a complete line", look.rest);
+        let reason = format!(
+            "the last {} bytes aren't a complete line",
+            grouped(look.rest)
+        );
         tell(IssueKind::Torn, None, Some(look.state.read), reason);
     }
     if let Some((line, offset)) = look.provisional {

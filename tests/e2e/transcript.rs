@@ -176,7 +176,7 @@ fn a_text_is_found_and_its_steps_are_walked() {
     page.insert("part15");
     page.press("Enter");
     // 15, 150 to 158, and 1500 to 1598 without the last step of each turn.
-    page.wait("document.querySelector('#found')?.textContent === '1 of 105 hits in 105 steps'");
+    page.wait("document.querySelector('#found')?.textContent === '1 of 105 matches in 105 steps'");
     wait_for(&page, 15);
     assert!(
         page.location().contains("find=part15"),
@@ -198,7 +198,7 @@ fn a_text_is_found_and_its_steps_are_walked() {
     // While the user types, the field keeps the focus.
     page.press("/");
     page.insert("part777");
-    page.wait("document.querySelector('#found').textContent === '1 of 1 hit in 1 step'");
+    page.wait("document.querySelector('#found').textContent === '1 of 1 match in 1 step'");
     wait_for(&page, 777);
     assert_eq!(page.eval("document.activeElement.name"), "find");
     assert_eq!(page.complaints(), Vec::<String>::new());
@@ -441,7 +441,7 @@ fn keys_walk_each_place_of_a_text_also_within_a_step() {
     page.press("Enter");
     let says = |words: &str| {
         page.wait(&format!(
-            "document.querySelector('#found')?.textContent === '{words} of 4 hits in 2 steps'"
+            "document.querySelector('#found')?.textContent === '{words} of 4 matches in 2 steps'"
         ));
     };
     // The place that is marked as the current one: its step, and the characters before it in its line.

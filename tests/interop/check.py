@@ -1,9 +1,9 @@
 """Checks that QitOS's schema validator and every page of its viewer can read the runs in a directory.
 
-    python check.py DIRECTORY
+    python check.py DIRECTORY [BOARD]
 
 Needs qitos==0.3.0. Prints one line per run and exits with 1 if anything is wrong. A run whose manifest was never closed
-is listed as open and isn't validated. `--board BOARD EXPECTED` tests the other direction: that the board BOARD reads the
+is listed as open and isn't validated. `BOARD why` must give the same stop reason as the viewer. `--board BOARD EXPECTED` tests the other direction: that the board BOARD reads the
 runs written by scripted.py as described in EXPECTED.
 """
 
@@ -101,8 +101,17 @@ def embedded(page, path):
     return json.loads(found[1])
 
 
-def look(qita, listed, run, other):
-    """Checks that each page of the viewer contains the same run as the files."""
+def explained(board, run):
+    """Returns the stop reason in board's explanation, which must be without contradictions."""
+    done = subprocess.run([board, "why", str(run), "--json"], capture_output=True, text=True, timeout=DEADLINE_S)
+    expect(done.returncode == 0, f"board why: {done.stderr}")
+    said = json.loads(done.stdout)
+    expect(not said["contradictions"], f"board why: {said['contradictions']}")
+    return said["stop_reason"]
+
+
+def look(qita, listed, run, other, board):
+    """Checks that each page of the viewer contains the same run as the files, and that board explains the same end."""
     manifest, steps, events = json.loads(read(run / "manifest.json")), lines(run / "steps.jsonl"), lines(run / "events.jsonl")
     closed = manifest["status"] != "running"
     if closed:
@@ -112,6 +121,9 @@ def look(qita, listed, run, other):
         expect(manifest["summary"]["stop_reason"], "no stop reason")
     reason = manifest["summary"]["stop_reason"]
     name = urllib.parse.quote(run.name)
+    if board and closed:
+        told = explained(board, run)
+        expect(told == reason, f"board why says {told}, and the manifest {reason}")
 
     row = listed.get(run.name)
     expect(row is not None, "/api/runs does not list it")
@@ -135,7 +147,7 @@ def look(qita, listed, run, other):
     return f"{len(steps)} steps, {reason}" if closed else f"{len(steps)} steps, open: never closed, not validated"
 
 
-def by_qitos(root):
+def by_qitos(root, board):
     runs = sorted(path.parent for path in root.glob("*/manifest.json"))
     if not runs:
         raise SystemExit(f"there are no runs in {root}")
@@ -146,7 +158,7 @@ def by_qitos(root):
         listed = {row["id"]: row for row in json.loads(qita.page("/api/runs"))}
         for place, run in enumerate(runs):
             try:
-                print(f"  ok     {run.name}: {look(qita, listed, run, runs[place - 1])}")
+                print(f"  ok     {run.name}: {look(qita, listed, run, runs[place - 1], board)}")
             except (Wrong, ValueError, KeyError, TypeError) as error:
                 wrong += 1
                 print(f"  wrong  {run.name}: {type(error).__name__}: {error}")
@@ -180,7 +192,8 @@ def main():
     if sys.argv[2:3] == ["--board"]:
         wrong = by_board(root, os.path.abspath(sys.argv[3]), json.loads(read(Path(sys.argv[4]))))
     else:
-        wrong = by_qitos(root)
+        board = sys.argv[2] if len(sys.argv) > 2 else None
+        wrong = by_qitos(root, board)
     return 1 if wrong else 0
 
 

@@ -193,7 +193,7 @@ fn help_of_every_command() {
       whatif       Show where other stop rules would have stopped recorded runs
       scores       Print critic scores by step, one column per critic
       diff         Show where two runs diverge and how they differ; exits with 1 if they do
-      check        Check the files of runs for issues; exits with 1 if it finds any
+      check        Check the files of runs for issues and contradictions; exits with 1 if it finds any
       export       Export a run as a self-contained HTML page, an ATIF trajectory, or an OpenTelemetry trace
       table        Print runs or steps as rows for DuckDB, ClickHouse, Spark and others, or keep them as files in a directory
       tag          Tag the runs that match a query, so that `tag:NAME` finds them later
@@ -267,7 +267,7 @@ fn help_of_every_command() {
       steps>5  score<0.5  duration>2m  tokens:1k..20k  err:true  -term  "two words"
       started:2026-02-22  started:2026-02-01..2026-02-28  updated:7d (in the last 7 days)
       weekday:mon..fri  hour:9..17
-      cost:none  -model:none  (not recorded, recorded)
+      cost:none (not recorded)  -model:none (recorded)
     Fields:
       run                   The run's key: its path relative to the root (JSON: key)
       path                  The path of the run's files
@@ -435,7 +435,7 @@ fn help_of_every_command() {
       -h, --help  Print help
     "#);
     insta::assert_snapshot!(help(&["check", "--help"]), @r#"
-    Check the files of runs for issues; exits with 1 if it finds any
+    Check the files of runs for issues and contradictions; exits with 1 if it finds any
 
     Usage: board check [OPTIONS] <RUN>...
 
@@ -748,7 +748,7 @@ fn failures_refuse_unknown_terms_and_ids() {
     let none = board(&["failures", &runs, "--query", "run:no-such-run"]);
     assert_eq!(
         (none.code, none.stdout.as_str()),
-        (0, "No failures in 0 runs.\n"),
+        (0, "No runs match.\n"),
         "{}",
         none.stderr
     );

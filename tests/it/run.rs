@@ -822,7 +822,7 @@ fn what_a_killed_run_spent_in_its_last_step_is_not_left_out_in_silence() {
         .output()
         .unwrap();
     assert!(
-        text(&shown.stdout).contains("at least 28; 1 step does not record tokens"),
+        text(&shown.stdout).contains("at least 28; 1 step doesn't record its tokens"),
         "{}",
         text(&shown.stdout)
     );

@@ -95,7 +95,7 @@ const DAMAGE: &[(&str, &str)] = &[
     ),
     (
         "emulated_q060_steps_last_line_cut",
-        "steps.jsonl: byte 8889: problem: the last 1437 bytes aren't a complete line",
+        "steps.jsonl: byte 8889: problem: the last 1,437 bytes aren't a complete line",
     ),
     (
         "emulated_q060_steps_missing",

@@ -452,7 +452,7 @@ fn the_lines_around_a_found_text_are_shown() {
     assert!(
         found
             .text()
-            .contains("data-steps=\"0\" data-hits=\"1\">1 hit in 1 step</output>"),
+            .contains("data-steps=\"0\" data-hits=\"1\">1 match in 1 step</output>"),
         "{}",
         found.text()
     );

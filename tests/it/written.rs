@@ -321,6 +321,8 @@ async fn a_run_with_any_end_is_complete() {
         );
         dirs.push(root.join(name));
     }
+    abandoned(&root).await;
+    dirs.push(root.join("abandoned"));
     let check = Command::new(BINARY)
         .arg("check")
         .args(&dirs)
@@ -332,7 +334,6 @@ async fn a_run_with_any_end_is_complete() {
         String::from_utf8_lossy(&check.stdout)
     );
 
-    abandoned(&root).await;
     let manifest = std::fs::read_to_string(root.join("abandoned/manifest.json")).unwrap();
     assert_eq!(
         serde_json::from_str::<Value>(&manifest).unwrap()["status"],

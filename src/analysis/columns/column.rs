@@ -231,8 +231,9 @@ impl Column {
     /// Explains the prefix that [`Column::bound`] adds. Returns `None` if it adds none.
     pub fn bound_words(&self, run: &Summary) -> Option<String> {
         let lower_bound = self.is_lower_bound(run).then(|| match self.of_tokens {
+            true if run.tokens_unknown == 1 => "1 step doesn't record its tokens".to_owned(),
             true => format!(
-                "token counts missing for {}",
+                "{} don't record their tokens",
                 format::counted(run.tokens_unknown, "step")
             ),
             false if matches!(self.kind, Kind::Usd(_)) => {

@@ -212,7 +212,14 @@ impl Relation {
             .paid_by
             .as_ref()
             .map(|key| format!("the cost is included in the recorded cost of {key}"));
-        let differences = self.copies_say.iter().take(MAX_SHOWN).cloned();
+        // The verdict says what only the output records.
+        let is_said = |words: &&String| {
+            let end = self.end.as_ref().map(|end| end.verdict.sentence.as_str());
+            let parts = words.split_once(" records: ");
+            parts.is_some_and(|(key, said)| end == Some(&*format!("{said} · recorded in {key}")))
+        };
+        let differences = self.copies_say.iter().filter(|words| !is_said(words));
+        let differences = differences.take(MAX_SHOWN).cloned();
         [duplicate, copied, records, also, separate_children, paid_by]
             .into_iter()
             .flatten()

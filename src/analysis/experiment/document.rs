@@ -138,7 +138,7 @@ pub(crate) struct TaskRow {
     pub b_rate: Option<f64>,
     /// The side that solved the task, if most of its runs succeeded and at most half of the other's.
     pub only: Option<Set>,
-    /// The runs of A, in the order of time.
+    /// The runs of A, oldest first.
     pub a: Vec<TaskRun>,
     /// The runs of B.
     pub b: Vec<TaskRun>,

@@ -93,7 +93,7 @@ pub(crate) struct Overview {
     pub tasks_not_searched: usize,
     /// The period that each bar of a chart covers: `day`, `week` or `month`.
     pub bars_are: &'static str,
-    /// The bars from old to new. Empty if no run records when it started.
+    /// The bars, oldest first. Empty if no run records when it started.
     pub bars: Vec<Bar>,
     /// The newest runs that ended with a limit, a failure or an error.
     pub newest_failures: Vec<RunLine>,

@@ -42,7 +42,7 @@ pub(crate) struct RepeatedTask {
     pub pass_at_3: Option<f64>,
     /// The chance that all of three runs pass.
     pub all_of_3: Option<f64>,
-    /// The newest of these runs, from old to new.
+    /// The newest of these runs, oldest first.
     pub newest: Vec<TaskRun>,
 }
 
@@ -55,7 +55,7 @@ pub(crate) struct TaskRun {
     pub passed: bool,
 }
 
-/// The runs of a task from old to new, each with whether it passed.
+/// The runs of a task, oldest first, each with whether it passed.
 pub(super) type TaskRuns<'a> = Vec<(&'a Summary, bool)>;
 
 /// Groups runs by their task. Skips runs that don't record whether they passed.

@@ -286,7 +286,10 @@ impl Overview {
         let ended: usize = now.results.values().sum();
         let unknown = match ended.saturating_sub(now.judged) {
             0 => String::new(),
-            some => format!("{} don't record a result", counted(some, "ended run")),
+            some => format!(
+                "{} don't record success or failure",
+                counted(some, "ended run")
+            ),
         };
         vec![
             Fact {
@@ -306,7 +309,7 @@ impl Overview {
                 change: match judged {
                     0 => String::new(),
                     judged => format!(
-                        "{} of {} with a result",
+                        "{} of {} whose success is known",
                         count(now.passed as u64),
                         counted(judged, "run")
                     ),

@@ -972,7 +972,11 @@ impl Summary {
         );
         Some(match self.tokens_unknown {
             0 => tokens,
-            unknown => format!("{tokens}; {} not record tokens", steps_do(unknown)),
+            1 => format!("{tokens}; 1 step doesn't record its tokens"),
+            unknown => format!(
+                "{tokens}; {} don't record their tokens",
+                format::counted(unknown, "step")
+            ),
         })
     }
 
@@ -1114,15 +1118,6 @@ impl Summary {
             .iter()
             .any(|spent| spent.tokens() > 0 || spent.paid > 0.0)
     }
-}
-
-/// Formats "1 step does" or "2 steps do".
-pub(super) fn steps_do(steps: usize) -> String {
-    format!(
-        "{} {}",
-        format::counted(steps, "step"),
-        if steps == 1 { "does" } else { "do" }
-    )
 }
 
 /// Counts the files among the state keys that steps changed. `None` if the format doesn't record

@@ -287,6 +287,41 @@ async fn case_15_failed_steps_in_a_row_and_in_all() {
 }
 
 /// A run whose first failure ends it hasn't exhausted anything.
+/// The report lists the first failures and counts all. The next prompt gets the newest ones.
+#[tokio::test]
+async fn many_failures_are_counted_but_neither_listed_nor_fed_back_without_bound() {
+    struct Fails;
+    impl Agent for Fails {
+        type Data = ();
+        fn name(&self) -> &str {
+            "fails"
+        }
+        async fn decide(
+            &mut self,
+            _: &State<()>,
+            cx: &StepCx<'_>,
+        ) -> Result<Option<Decision>, AgentError> {
+            Err(AgentError::new(format!("failure {}", cx.step)))
+        }
+    }
+    let engine = Engine::builder(Fails).max_steps(120).process(None);
+    let engine = engine.recovery(RecoverySteps {
+        consecutive: 1_000,
+        total: 1_000,
+    });
+    let (result, disk) = recorded(engine, "?").await;
+    assert_eq!(result.step_count, 120);
+    let report = &disk.manifest["summary"]["failure_report"];
+    let listed = report["failures"].as_array().map(Vec::len);
+    assert_eq!((&report["failure_count"], listed), (&120.into(), Some(100)));
+    let fed_back = |event: &serde_json::Value| {
+        let feedback = event["payload"]["feedback"].as_array()?;
+        Some((feedback.len(), feedback.last()?.clone()))
+    };
+    let last = disk.events.iter().rev().find_map(fed_back);
+    assert_eq!(last, Some((8, "The last step failed: failure 119".into())));
+}
+
 #[tokio::test]
 async fn recovery_is_exhausted_only_if_something_was_recovered() {
     /// Fails in every step, for good from step `fatal`.

@@ -261,7 +261,7 @@ async fn a_request_under_way_ends_with_the_time_of_the_run() {
         ending(&result.verdict),
         ("budget_time", "budget_time", Some(0))
     );
-    let told = "the run had to end within 3600000 ms, when unfinished work is dropped";
+    let told = "the run's time limit of 3600000 ms passed before the work was done";
     assert_eq!(result.verdict.reading.detail, told);
     assert_eq!(disk.manifest["status"], "completed");
     // The usage is unknown, which isn't the same as zero.

@@ -41,7 +41,7 @@ pub(super) static SESSION: Tool = Tool {
             ..Capabilities::NONE
         },
         file: "session file",
-        no_end_reason: "Gemini CLI doesn't record how a session ended",
+        no_end_reason: "Gemini CLI's session files don't record how they ended",
         is_session: true,
         resume: "gemini --resume",
         is_in_order: true,

@@ -9,7 +9,7 @@
 use std::collections::VecDeque;
 use std::io;
 
-use super::{ABANDONED, Asked, DISCARDED, Fault};
+use super::record::{ABANDONED, Asked, DISCARDED, Fault};
 use crate::format::lines::stem;
 use crate::format::part::text;
 use crate::format::shape::Nearby;

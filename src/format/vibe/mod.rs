@@ -12,8 +12,11 @@
 //! resumed session tells how many replies and calls came before. This reader is based on version 3.0.
 
 mod before;
+mod record;
 
 use std::borrow::Cow;
+
+use record::{ABANDONED, Asked, DISCARDED, Fault};
 
 use super::conversation::Conversation;
 use super::ends::{End, ends};
@@ -118,20 +121,12 @@ const ERRORS: &[End] = ends! {
 
 const LIMIT: &str = "max_turns";
 
-/// The error of a call that was running when the turn was interrupted.
-const ABANDONED: &str = "effect_recovery_failed";
-
 /// The key of the lines that an edit replaced, in the metadata of its result.
 const REPLACED: &str = "mistralai.vibe.sdk.search_replace";
 
 /// What the session records for an interrupted turn, and for one that a limit of time, tokens or money
 /// ended.
 const INTERRUPT: &str = "client interrupt";
-
-/// How a message begins that replaces a reply at the output limit. The session's own totals lack such
-/// replies.
-const DISCARDED: &str =
-    "Your previous response was discarded because it reached the output token limit";
 
 fields! {
     struct Line {
@@ -149,13 +144,11 @@ fields! {
         input = "input_tokens", cached = "cached_input_tokens", written = "cache_write_tokens",
         output = "output_tokens", reasoning = "reasoning_tokens",
     }
-    struct Fault { code, message }
     struct State { turn = "latestTurn", session }
     struct Known {
         parent = "parentSessionId", title, preview, created = "createdAt", usage = "tokenUsage",
     }
     struct Spent { input = "inputTokens", cached = "cachedInputTokens", output = "outputTokens" }
-    struct Asked { content, role, name, outcome, call = "tool_call_id" }
     struct Turn { status, stop = "stopReason", reason, error }
     struct Meta {
         id = "session_id", parent = "parent_session_id", environment, title, config,
@@ -200,6 +193,8 @@ struct Made {
     is_partial: bool,
     /// The replies at the output limit, which aren't in the model's context.
     discarded: u64,
+    /// How many records there are.
+    records: u64,
 }
 
 /// The conversation before the journal of a resumed session.
@@ -321,7 +316,7 @@ impl Reader for Session {
         }
         let is_made = line.before.is_some();
         if is_made {
-            self.made.get_or_insert_default();
+            self.made.get_or_insert_default().records += 1;
         } else if self.begins_at.is_none() {
             self.begins_at = int(line.sequence);
         }
@@ -416,6 +411,7 @@ impl Reader for Session {
             .into_iter()
             .collect();
         run.awaits_user = run.parent.is_none() && ended.is_some();
+        run.records_made = self.made.as_ref().map_or(0, |made| made.records);
         run.updated_at = at;
         run.ended = ended.map(Box::new);
         run.final_result = answer;

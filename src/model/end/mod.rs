@@ -112,6 +112,12 @@ impl StopVerdict {
         }
     }
 
+    /// Returns whether the run was dropped within its last step. That step then has events but no
+    /// line, and isn't in the totals.
+    pub(crate) fn is_of_open_step(&self) -> bool {
+        self.gate.is_none() && self.code == Code::CancelledImmediate && self.step.is_some()
+    }
+
     /// Returns the recorded id of the last step that ran.
     pub fn step_id(&self) -> Option<i64> {
         self.step.and_then(|step| i64::try_from(step).ok())

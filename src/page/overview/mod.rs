@@ -192,7 +192,7 @@ struct TaskView {
     strip: Strip,
 }
 
-/// The runs of a task from old to new.
+/// The runs of a task, oldest first.
 struct Strip {
     label: String,
     marks: Vec<charts::Mark>,
@@ -529,6 +529,7 @@ impl View {
         };
         match self.overview.bars_are {
             "month" => day.strftime("%b %Y").to_string(),
+            "week" if bar.since == bar.until => self.overview.day_words(&bar.since),
             "week" => format!(
                 "{} – {}",
                 self.overview.day_words(&bar.since),

@@ -81,8 +81,12 @@ fn at_step(
             .iter()
             .filter(|part| step(part.scene).is_some())
             .count();
+        let has_steps = steps > 0;
         let steps = view.summary.has_steps("It", view.index, steps);
-        let instead = format!("{steps}. You can also use start and end.");
+        let instead = match has_steps {
+            true => format!("{steps}. You can also use start and end."),
+            false => format!("{steps}. Use start or end."),
+        };
         return Err(NoPlace {
             what: "This run has no step",
             named: name.to_owned(),

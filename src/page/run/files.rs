@@ -6,7 +6,6 @@ use askama::filters::HtmlSafe;
 use crate::analysis::format::{self, count};
 use crate::analysis::health::{self, FileIssue};
 use crate::model::json::Json;
-use crate::model::names::with_article;
 use crate::model::{IssueKind, ManifestState, Record, TraceFile};
 use crate::page::part::fold::{Fold, ValueLinks};
 use crate::page::part::json_tree::{JsonView, token};
@@ -46,10 +45,7 @@ impl<'a> ManifestTab<'a> {
                 );
                 let note = match missing {
                     true => "This run has no manifest.json.".to_owned(),
-                    false if format.is_one_file() => {
-                        let name = with_article(format.name);
-                        format!("{} has no manifest.", format::capitalised(&name))
-                    }
+                    false if format.is_one_file() => "This format has no manifest.".to_owned(),
                     false => format!("The manifest can't be read: {why}"),
                 };
                 return Self {

@@ -432,13 +432,18 @@ impl<'a> RunHead<'a> {
         let has_same = behind > 0 || relation.also_at.iter().any(|key| is_same(&key));
         add("duplicates", has_same.then_some(stored));
         for copy in relation.differences.iter().take(MAX_CHILDREN) {
-            let verdict = copy.is_other_end.then_some(&copy.verdict);
+            // An end that only the duplicate records is the run's.
+            let is_same = summary.verdict.sentence.starts_with(&copy.verdict);
+            let verdict = (copy.is_other_end && !is_same).then_some(&copy.verdict);
             let words = verdict
                 .into_iter()
                 .chain(&copy.differs)
                 .map(String::as_str)
                 .collect::<Vec<_>>()
                 .join("; ");
+            if words.is_empty() {
+                continue;
+            }
             let link = Phrase::new().link(copy.key.as_str(), href::run(&copy.key));
             add(
                 "differs in a duplicate",

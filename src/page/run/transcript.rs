@@ -41,7 +41,7 @@ use crate::page::step::messages::{
 use crate::page::step::{Asset, StepError};
 
 /// A part ends after this many elements of markup, or this many steps.
-const MAX_ELEMENTS: usize = 680;
+const MAX_ELEMENTS: usize = 650;
 const MAX_STEPS: usize = 120;
 /// The assumed height of a step.
 const LINES_PER_STEP: usize = 5;
@@ -149,7 +149,7 @@ impl Find {
             MAX_FOUND.. => format!("more than {} steps", format::count(MAX_FOUND as u64 - 1)),
             steps if hits > 0 => format!(
                 "{} in {}",
-                format::counted(hits, "hit"),
+                format::counted(hits, "match"),
                 format::counted(steps, "step")
             ),
             steps => format::counted(steps, "step"),
@@ -527,6 +527,9 @@ impl Outline {
         let listed = near.start.saturating_sub(BRIEF)..(end + BRIEF).min(turns.len());
         let near_turns = turns.get(near.clone()).unwrap_or_default();
         let has_costs = near_turns.iter().map(Range::len).sum::<usize>() <= MAX_PRICED_STEPS;
+        // Estimates of steps don't add up to a recorded cost of the run.
+        let is_recorded = view.summary.cost_usd.is_some() || view.summary.cost_by_run_usd.is_some();
+        let prices = view.summary.prices.as_deref().filter(|_| !is_recorded);
         // A prompt without a reply begins no turn. If the run has no steps, its task is that prompt.
         let steps = view.index.steps().len();
         let unanswered = prompts_or_task(view, steps, 1);
@@ -537,7 +540,7 @@ impl Outline {
                 .contains(&k)
                 .then(|| Turn::new(view.index, turn.clone()));
             let cost = match facts.is_some() && has_costs {
-                true => cost_words(view.index, turn.clone(), view.summary.prices.as_deref()),
+                true => cost_words(view.index, turn.clone(), prices),
                 false => String::new(),
             };
             let is_current = k == current;
@@ -608,7 +611,8 @@ impl OutlineRow {
         is_last: bool,
         is_current: bool,
     ) -> Self {
-        let prompts = prompts_or_task(view, step, 1);
+        // Earlier ones got no reply.
+        let prompts = prompts_or_task(view, step, usize::MAX);
         let words = prompts.first().map(line_of_prompt);
         let row = Self {
             step,
@@ -629,10 +633,7 @@ impl OutlineRow {
         let Some(turn) = turn else { return row };
         let (ended, is_error) = ended(view, turn.first..turn.end, is_last);
         let mut facts: Vec<String> = Vec::new();
-        let asked = prompts
-            .first()
-            .and_then(|prompt| prompt.ts)
-            .or(turn.started);
+        let asked = prompts.last().and_then(|prompt| prompt.ts).or(turn.started);
         facts.extend(asked.map(|ts| short_time(view, ts)));
         facts.push(format::counted(turn.end - turn.first, "step"));
         facts.extend(turn.took.filter(|took| *took > 0).map(micros));
@@ -646,12 +647,17 @@ impl OutlineRow {
             0 => Line::default(),
             count => format!("{} {word}", format::count(count as u64)).into(),
         };
+        let ended_words = ended.as_str().to_owned();
         Self {
             facts: facts.join(" · ").into(),
             ended,
             is_error,
             failed: counted(turn.failed, "failed"),
-            cancelled: counted(turn.cancelled, "cancelled"),
+            // The end says it already.
+            cancelled: match turn.cancelled {
+                1 if !is_error && !ended_words.is_empty() => Line::default(),
+                cancelled => counted(cancelled, "cancelled"),
+            },
             ..row
         }
     }

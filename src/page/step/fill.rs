@@ -668,8 +668,27 @@ fn place(view: &RunView<'_>, file: TraceFile, line: u64, span: Span) -> Line {
         // The last byte, not the one after it.
         format::count(span.offset + span.len.saturating_sub(1)),
     );
-    let file = view.index.format().file_name(file);
-    format!("{file} line {}, bytes {from} to {to}", format::count(line)).into()
+    let name = view.index.format().file_name(file);
+    match own_line(view, line) {
+        Some(own) if own == line => {
+            format!("{name} line {}, bytes {from} to {to}", format::count(line)).into()
+        }
+        Some(own) => format!("{name} line {}", format::count(own)).into(),
+        None => SAVED.into(),
+    }
+}
+
+/// The place of a record that was made from other files.
+const SAVED: &str = "made from the session's saved state";
+
+/// Returns the number of a line in the run's own file. `None` if the record isn't in it.
+fn own_line(view: &RunView<'_>, line: u64) -> Option<u64> {
+    let made = view
+        .index
+        .manifest()
+        .get()
+        .map_or(0, |manifest| manifest.records_made);
+    line.checked_sub(made).filter(|line| *line > 0)
 }
 
 /// Describes how many of a step's records were read.
@@ -691,11 +710,14 @@ fn place_of(view: &RunView<'_>, n: usize, step: &StepHead) -> Line {
         Some(left_out) => first_of(left_out),
     };
     let file = view.index.format().file_name(TraceFile::Steps);
-    format!(
-        "built from {from} of the {file}, starting at line {}",
-        format::count(step.line)
-    )
-    .into()
+    match own_line(view, step.line) {
+        Some(line) => format!(
+            "built from {from} of the {file}, starting at line {}",
+            format::count(line)
+        )
+        .into(),
+        None => format!("built from {from} {SAVED}").into(),
+    }
 }
 
 fn raw(view: &RunView<'_>, n: usize, bytes: Option<&[u8]>, fold: &mut Fold) -> Option<RawLine> {

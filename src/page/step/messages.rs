@@ -355,9 +355,12 @@ pub(crate) fn line_of_prompt(prompt: &Prompted) -> Line {
         .into()
 }
 
-/// Returns the beginning of the prompt before step `n`, or of the task, on one line.
+/// Returns the beginning of the prompt that step `n` answers, or of the task, on one line. Prompts
+/// before that got no reply.
 pub(crate) fn prompt_line(view: &RunView<'_>, n: usize) -> Option<Line> {
-    prompts_or_task(view, n, 1).first().map(line_of_prompt)
+    prompts_or_task(view, n, usize::MAX)
+        .last()
+        .map(line_of_prompt)
 }
 
 /// The prompts before a step that have the same words.

@@ -61,8 +61,10 @@ pub struct RunEnd {
     pub stop: Option<StopVerdict>,
     /// The answer.
     pub final_result: Option<String>,
-    /// The failures that reached the recovery policy.
+    /// The failures that reached the recovery policy, or the first of them.
     pub failures: Vec<Value>,
+    /// The number of further failures, which aren't in `failures`.
+    pub failures_unlisted: u64,
     /// The tokens of the whole run, if it used a model.
     pub token_usage: Option<u64>,
     /// The run time on a monotonic clock, in seconds.
@@ -157,7 +159,7 @@ struct Summary<'a> {
 enum FailureReport<'a> {
     Running {},
     Ended {
-        failure_count: usize,
+        failure_count: u64,
         failures: &'a [Value],
         stop_reason: Option<&'a str>,
     },
@@ -185,7 +187,7 @@ impl<'a> ManifestText<'a> {
         let latency_seconds = end.and_then(|end| end.latency_seconds);
         let cost = end.and_then(|end| end.cost);
         let failures = |end: &'a RunEnd| FailureReport::Ended {
-            failure_count: end.failures.len(),
+            failure_count: (end.failures.len() as u64).saturating_add(end.failures_unlisted),
             failures: &end.failures,
             stop_reason,
         };

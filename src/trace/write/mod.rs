@@ -182,10 +182,21 @@ impl RunWriter {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(cannot_create(&dir, error)),
                 Ok(()) => {
-                    return Ok(Self {
-                        _made: Some(MadeDir(dir.clone())),
-                        ..Self::new(dir, name, None)
-                    });
+                    let made = MadeDir(dir.clone());
+                    match Reserve::take(&dir) {
+                        Ok(reserve) => {
+                            return Ok(Self {
+                                _made: Some(made),
+                                ..Self::new(dir, name, Some(reserve))
+                            });
+                        }
+                        // Another writer was asked for this very name.
+                        Err(_) if dir.join(RESERVE_FILE).exists() => {}
+                        Err(error) => {
+                            let message = format!("can't reserve disk space in {}", dir.display());
+                            return Err(Error::new(Kind::Unreadable, message).because(error));
+                        }
+                    }
                 }
             }
         }

@@ -63,6 +63,26 @@ fn told(error: &WriteError) -> String {
 }
 
 #[test]
+fn a_name_goes_to_one_writer_however_it_is_asked_for() {
+    let root = tempfile::tempdir().unwrap();
+    let names = || ["x".to_owned(), "y".to_owned()];
+    let first = RunWriter::create_first(root.path(), names()).unwrap();
+    assert_eq!(first.run_id(), "x");
+    let error = RunWriter::create(root.path(), "x").unwrap_err();
+    assert!(
+        error.to_string().starts_with("can't reserve disk space"),
+        "{error}"
+    );
+    let second = RunWriter::create(root.path(), "y").unwrap();
+    let taken = RunWriter::create_first(root.path(), names()).unwrap_err();
+    assert!(taken.to_string().starts_with("every name"), "{taken}");
+    // Nothing was written, so the names are free again.
+    drop((first, second));
+    assert_eq!(fs::read_dir(root.path()).unwrap().count(), 0);
+    assert_eq!(RunWriter::create(root.path(), "x").unwrap().run_id(), "x");
+}
+
+#[test]
 fn what_somebody_else_did_to_the_files_is_told_at_the_end() {
     let found = |harm: &dyn Fn(&Path)| {
         let root = tempfile::tempdir().unwrap();

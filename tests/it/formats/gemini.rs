@@ -35,7 +35,7 @@ fn a_reply_that_is_written_again_replaces_the_first() {
         row.task.as_deref(),
         Some("Splitting 100 by 3 loses a cent.")
     );
-    let untold = "Gemini CLI doesn't record how a session ended";
+    let untold = "Gemini CLI's session files don't record how they ended";
     assert_eq!(row.verdict.sentence, "No end recorded after step 2");
     assert!(
         row.verdict.second.starts_with(untold),

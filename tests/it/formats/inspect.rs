@@ -658,7 +658,7 @@ fn a_step_that_does_not_say_what_it_took_makes_the_sum_a_least() {
     assert_eq!((row.tokens, row.tokens_unknown), (Some(685), 1));
     assert_eq!(
         row.tokens_words().as_deref(),
-        Some("at least 685; 1 step does not record tokens")
+        Some("at least 685; 1 step doesn't record its tokens")
     );
     // The sum over some models isn't the sum over all of them, either.
     let (_temp, path) = changed(|log| {

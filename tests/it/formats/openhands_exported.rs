@@ -118,7 +118,7 @@ fn a_reply_that_does_not_say_what_it_took_makes_the_sum_a_least() {
     assert_eq!((row.tokens, row.tokens_unknown), (Some(960), 3));
     assert_eq!(
         row.tokens_words().as_deref(),
-        Some("at least 960; 3 steps do not record tokens")
+        Some("at least 960; 3 steps don't record their tokens")
     );
 }
 

@@ -617,7 +617,7 @@ fn the_tokens_of_hermes_are_a_lower_bound_if_it_counted_fewer_replies() {
     let row = hermes(1, &messages).1.row;
     assert_eq!((row.tokens, row.tokens_unknown), (Some(1_240), 2));
     let words = row.tokens_words().expect("tokens");
-    assert_eq!(words, "at least 1,240; 2 steps do not record tokens");
+    assert_eq!(words, "at least 1,240; 2 steps don't record their tokens");
     assert_eq!(row.spent.iter().map(|spent| spent.unknown).sum::<u32>(), 2);
     assert_eq!(
         hermes(3, &messages).1.row.tokens_words().as_deref(),

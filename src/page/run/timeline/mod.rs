@@ -86,7 +86,7 @@ impl<'a> Timeline<'a> {
             slowest: slowest(view, &lanes),
             tools: tools(view, &lanes),
             tool_note: tool_note(view, &lanes),
-            rows: shown.has_table.then(|| Rows::new(view, &shown)),
+            rows: (shown.has_table && has_rows(view)).then(|| Rows::new(view, &shown)),
             shown,
         }
     }
@@ -317,4 +317,9 @@ fn tool_note(view: &RunView<'_>, lanes: &Lanes) -> String {
         "Tool time runs from the call to its result, so it includes any permission prompts."
     };
     format!("{permissions} Model time runs from the previous record to the reply.{recorded}")
+}
+
+/// Returns whether the table of steps has any rows.
+fn has_rows(view: &RunView<'_>) -> bool {
+    !view.index.steps().is_empty() || view.index.unfinished_group().is_some()
 }

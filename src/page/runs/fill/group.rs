@@ -140,10 +140,7 @@ impl<'a> List<'a> {
         let results = sample.and_then(|sample| sample.results.as_deref());
         let mut notes: Vec<String> = results.map(line).into_iter().collect();
         let mut note = |number: usize, words: String| notes.extend((number > 0).then_some(words));
-        note(
-            failed,
-            format!("{} ended with an error", counted(failed, "run")),
-        );
+        note(failed, format!("{} failed", counted(failed, "run")));
         note(alive, format!("{alive} not finished"));
         note(group.copies, group.copies_in_words());
         note(group.branches, group.branches_in_words());
