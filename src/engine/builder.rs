@@ -31,8 +31,7 @@ use super::toolbox::Toolbox;
 use crate::error::{Error, Kind, Result};
 use crate::model::price::Prices;
 use crate::stop::{
-    Budget, Limit, MaxCost, Origin, Pause, RuleEntry, SpecError, Stats, StopSet, StopSetBuilder,
-    StopSpec,
+    Budget, Limit, MaxCost, Origin, RuleEntry, SpecError, StopSet, StopSetBuilder, StopSpec,
 };
 use crate::trace::RunWriter;
 
@@ -64,7 +63,6 @@ pub(super) struct Parts<D> {
     pub(super) seed: Option<u64>,
     pub(super) cancel: Cancel,
     pub(super) hard_timeout: Option<Duration>,
-    pub(super) resumed: Option<Stats>,
     pub(super) workspace: Option<PathBuf>,
     pub(super) writer: Option<RunWriter>,
     pub(super) process: Option<Process>,
@@ -127,7 +125,6 @@ impl<A: Agent> Engine<A> {
                 seed: None,
                 cancel: Cancel::new(),
                 hard_timeout: None,
-                resumed: None,
                 workspace: None,
                 writer: None,
                 process: Some(Process::this()),
@@ -513,15 +510,6 @@ impl<A: Agent> Builder<A> {
     #[must_use]
     pub(crate) fn hard_timeout(mut self, limit: Duration) -> Self {
         self.parts.hard_timeout = Some(limit);
-        self
-    }
-
-    /// Starts with the counters of an earlier run. `pause` defines how the time in between counts.
-    ///
-    /// To resume the run itself, use [`Engine::resume`].
-    #[must_use]
-    pub fn carry_over(mut self, stats: Stats, pause: Pause) -> Self {
-        self.parts.resumed = Some(stats.resumed(pause));
         self
     }
 

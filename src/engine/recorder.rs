@@ -14,7 +14,7 @@ use super::result::{CriticOutput, StepRecord, TaskResult};
 use super::state::StateDiff;
 use super::task::Task;
 use super::toolbox::{Status, ToolResult};
-use crate::stop::{LineFacts, Stats, StepError, StopRules, StopVerdict, Usage, text_hash};
+use crate::stop::{LineFacts, StepError, StopRules, StopVerdict, Usage, text_hash};
 use crate::trace::{RunEnd, RunInfo};
 
 /// One line of `steps.jsonl`.
@@ -210,7 +210,6 @@ pub(super) struct Opening<'a> {
     pub(super) tools: &'a [ToolSpec],
     pub(super) seed: Option<u64>,
     pub(super) rules: &'a StopRules,
-    pub(super) resumed: Option<&'a Stats>,
     pub(super) process: Option<Process>,
     pub(super) env: Option<&'a str>,
     /// The guards, in order.
@@ -263,10 +262,6 @@ impl Opening<'_> {
                 .and_then(|process| process.host.clone()),
             started_at: self.started_at,
             stop_rules: rules,
-            resumed_from: self
-                .resumed
-                .and_then(|stats| serde_json::to_value(stats).ok())
-                .unwrap_or_default(),
             parent_run_id: self
                 .branched_from
                 .get("run_id")

@@ -97,7 +97,7 @@ impl<A: Agent> Engine<A> {
                 .take()
                 .unwrap_or_else(|| Box::new(SystemClock::start())),
             log: Log::new(parts.writer.take()),
-            stats: parts.resumed.clone().unwrap_or_default(),
+            stats: Stats::default(),
             last_text: None,
             fault: None,
             failures: Failures::default(),
@@ -177,7 +177,6 @@ impl<A: Agent> Engine<A> {
             tools: &specs,
             seed: parts.seed,
             rules: &rules.record(),
-            resumed: parts.resumed.as_ref(),
             process: parts.process.clone(),
             env: parts.env.as_deref().map(|env| env.name()),
             guards: parts.guards.iter().map(|guard| guard.name()).collect(),

@@ -68,7 +68,7 @@ pub use replay::{RuleReading, WhatIf};
 pub use rules::*;
 pub use set::{Refusal, Ruling, StopSet, Unknown};
 pub(crate) use stats::waited_for_people;
-pub use stats::{Below, Cost, Pause, Stats, Streak, Took, Whole};
+pub use stats::{Below, Cost, Stats, Streak, Took, Whole};
 pub use table::rules_table;
 
 #[cfg(test)]

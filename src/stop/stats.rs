@@ -15,7 +15,7 @@ const MAX_FAILURES: usize = 8;
 /// Maximum length of a failure's message, in bytes.
 const MAX_MESSAGE_BYTES: usize = 240;
 
-/// The running totals of a run. Can be stored and resumed.
+/// The running totals of a run.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Stats {
@@ -62,7 +62,8 @@ pub struct Stats {
     pub judges: Vec<String>,
     /// Milliseconds since the run began. `None` if the last gate's time isn't recorded.
     pub elapsed_ms: Option<u64>,
-    /// Milliseconds before this session, which count as elapsed.
+    /// Milliseconds before the first step that is recorded, which count as elapsed. Always 0 for a
+    /// live run.
     pub carried_ms: u64,
     /// The part of the elapsed time that completed steps spent waiting for people, in milliseconds.
     #[serde(default, skip_serializing_if = "is_zero")]
@@ -234,15 +235,6 @@ pub struct Below {
     pub unread: u64,
 }
 
-/// How the time between suspending and resuming a run counts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Pause {
-    /// The pause doesn't count.
-    NotCounted,
-    /// This many milliseconds count as elapsed.
-    Counted(u64),
-}
-
 impl Stats {
     /// Returns the cost of completed steps so far, in US dollars. `None` if a step's cost isn't
     /// recorded, or if the recorded cost of the run exceeds that of its steps.
@@ -276,24 +268,6 @@ impl Stats {
     /// Returns the recorded costs in US dollars, without floating-point noise.
     pub(super) fn spent(&self) -> f64 {
         without_noise(self.cost_usd)
-    }
-
-    /// Carries the totals of a finished session into a new one, whose clock starts at zero.
-    #[must_use]
-    pub fn resumed(self, pause: Pause) -> Self {
-        let paused = match pause {
-            Pause::NotCounted => 0,
-            Pause::Counted(ms) => ms,
-        };
-        let carried_ms = self
-            .elapsed_ms
-            .unwrap_or(self.carried_ms)
-            .saturating_add(paused);
-        Self {
-            carried_ms,
-            elapsed_ms: Some(carried_ms),
-            ..self
-        }
     }
 
     /// Adds the totals that are recorded for the whole run but not covered by its steps. `steps`

@@ -535,47 +535,6 @@ async fn a_critic_that_is_cut_short_accepts_nothing() {
 }
 
 #[tokio::test]
-async fn the_state_of_an_earlier_run_can_be_gone_on_with() {
-    struct GoesOn(Option<State<Notes>>);
-    impl Agent for GoesOn {
-        type Data = Notes;
-        fn name(&self) -> &str {
-            "goes on"
-        }
-        fn init_state(&mut self, _: &Task) -> Result<State<Notes>, AgentError> {
-            self.0
-                .take()
-                .ok_or_else(|| AgentError::new("there was no earlier run"))
-        }
-        async fn decide(
-            &mut self,
-            _: &State<Notes>,
-            _: &StepCx<'_>,
-        ) -> Result<Option<Decision>, AgentError> {
-            Ok(Some(echo("more")))
-        }
-    }
-    let first = engine([echo("1"), echo("2")])
-        .max_steps(2)
-        .build()
-        .unwrap()
-        .run("?")
-        .await;
-    let again = Engine::builder(GoesOn(first.state))
-        .tool(Echo)
-        .process(None)
-        .max_steps(4);
-    let again = again.carry_over(first.stats, crate::stop::Pause::NotCounted);
-    let (result, disk) = recorded(again, "?").await;
-    assert_eq!(
-        ending(&result.verdict),
-        ("budget_steps", "budget.steps", Some(1))
-    );
-    assert_eq!(result.state.unwrap().current_step, 4);
-    assert_eq!(disk.steps.len(), 2);
-}
-
-#[tokio::test]
 async fn numbers_that_json_does_not_have_are_text_where_they_are_data() {
     struct Odd;
     impl Tool for Odd {

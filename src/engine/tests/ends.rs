@@ -154,26 +154,6 @@ async fn case_21_each_gate_names_the_last_step_that_ran() {
 }
 
 #[tokio::test]
-async fn case_22_a_resumed_run_counts_on() {
-    let first = engine([echo("1"), echo("2")])
-        .max_steps(2)
-        .build()
-        .unwrap()
-        .run("?")
-        .await;
-    let again = engine([echo("3"), echo("4")]).max_steps(3);
-    let again = again.carry_over(first.stats.clone(), crate::stop::Pause::Counted(500));
-    let (result, disk) = recorded(again, "?").await;
-    assert_eq!(
-        ending(&result.verdict),
-        ("budget_steps", "budget.steps", Some(0))
-    );
-    assert_eq!(result.stats.steps, 3);
-    assert!(result.stats.elapsed_ms > first.stats.elapsed_ms.map(|ms| ms + 500));
-    assert_eq!(disk.manifest["resumed_from"]["steps"], 2);
-}
-
-#[tokio::test]
 async fn case_23_cancelled_before_a_step_in_a_tool_and_after_the_answer() {
     let cancel = Cancel::new();
     cancel.now();

@@ -395,18 +395,6 @@ async fn what_a_step_cost_that_ended_at_its_decision_counts() {
         ),
         (None, &json!(null))
     );
-
-    // A run that continues with the counters continues with all costs.
-    let again = asks([says("c", Some(0.5)), says("d", Some(1.0))]).stop(rounds(4));
-    let (result, _) = recorded(
-        again.carry_over(first.stats, crate::stop::Pause::NotCounted),
-        "?",
-    )
-    .await;
-    assert_eq!(
-        (result.task.metrics.cost_usd, result.stats.cost()),
-        (Some(2.0), Some(0.75))
-    );
 }
 
 #[tokio::test]

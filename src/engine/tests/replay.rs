@@ -13,8 +13,8 @@ use crate::model::RunKey;
 use crate::soak::times;
 use crate::stop::{
     Code, ConsecutiveErrors, CriticBelow, EntryRule, FinalResult, Keyword, MaxRounds, MaxRuntime,
-    MaxSteps, Origin, Source, Stagnation, Stats, StepFacts, StopOnTool, StopRules, StopSet,
-    StopSpec, StopVerdict, StructuredOutput,
+    MaxSteps, Origin, Source, Stagnation, StepFacts, StopOnTool, StopRules, StopSet, StopSpec,
+    StopVerdict, StructuredOutput,
 };
 
 /// One step of a random run.
@@ -153,7 +153,7 @@ fn spec() -> impl Strategy<Value = StopSpec> {
 }
 
 /// Reads a run's rules, facts and verdict from its trace.
-fn from_disk(disk: &Disk) -> (StopRules, Vec<StepFacts>, StopVerdict, Stats) {
+fn from_disk(disk: &Disk) -> (StopRules, Vec<StepFacts>, StopVerdict) {
     let rules = serde_json::from_value(disk.manifest["stop_rules"].clone()).unwrap();
     let lines = disk.step_lines.iter().enumerate();
     let mut facts: Vec<_> = lines
@@ -162,12 +162,10 @@ fn from_disk(disk: &Disk) -> (StopRules, Vec<StepFacts>, StopVerdict, Stats) {
     if let Some(last) = disk.end()["payload"].get("facts") {
         facts.push(serde_json::from_value(last.clone()).unwrap());
     }
-    let resumed = serde_json::from_value(disk.manifest["resumed_from"].clone()).unwrap_or_default();
     (
         rules,
         facts,
         serde_json::from_value(disk.manifest["stop"].clone()).unwrap(),
-        resumed,
     )
 }
 
@@ -209,7 +207,6 @@ proptest! {
         (steps, tokens, ms) in (0..9_u64, prop::option::of(0..3_u64), prop::option::of(0..60_u64)),
         cancels in prop::option::of((0..9_u64, any::<bool>())),
         opaque in prop::option::of(0..9_u64),
-        resumes in any::<bool>(),
     ) {
         struct Pulls(Cancel, u64, bool);
         impl Hook<Notes> for Pulls {
@@ -247,18 +244,14 @@ proptest! {
         if let Some((step, now)) = cancels {
             builder = builder.hook(Pulls(cancel, step, now));
         }
-        if resumes {
-            let earlier = Stats { steps: 1, decisions: 1, elapsed_ms: Some(20), ..Stats::default() };
-            builder = builder.carry_over(earlier, crate::stop::Pause::Counted(5));
-        }
         let mut task = Task::new("Play.");
         task.budget.max_tokens = tokens;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         let (result, disk) = runtime.block_on(recorded(builder, task));
-        let (rules, facts, recorded, resumed) = from_disk(&disk);
+        let (rules, facts, recorded) = from_disk(&disk);
         prop_assert_eq!(&recorded, &result.verdict);
         let set: StopSet = StopSet::builder().rules(rules).build_fail_closed().unwrap();
-        let again = set.replay_from(resumed, &facts);
+        let again = set.replay(&facts);
         prop_assert_eq!(again.verdict.as_ref(), Some(&recorded));
         prop_assert_eq!(again.stats.steps, result.stats.steps);
         // Board's own way: its index, and a line only if necessary. Answers are judged by their
@@ -318,7 +311,7 @@ async fn a_hook_that_fails_after_the_last_step_is_told_by_the_next_gate() {
         (&result.verdict.code, result.verdict.source),
         (&Code::HookFailed, Source::Error)
     );
-    let (rules, facts, recorded, _) = from_disk(&disk);
+    let (rules, facts, recorded) = from_disk(&disk);
     assert_eq!(facts.len(), 2, "the second step reached its first gate");
     let set: StopSet = StopSet::builder().rules(rules).build().unwrap();
     assert_eq!(set.replay(&facts).verdict, Some(recorded));

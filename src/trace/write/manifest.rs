@@ -46,8 +46,6 @@ pub struct RunInfo {
     pub host: Option<String>,
     /// The stop rules as configured.
     pub stop_rules: Value,
-    /// The run that this one continues, and the position.
-    pub resumed_from: Value,
     /// The run whose first steps this one starts with, and how many there are. `Null` for none.
     pub branched_from: Value,
 }
@@ -129,7 +127,7 @@ pub(super) struct ManifestText<'a> {
     pid: Option<u32>,
     host: Option<&'a str>,
     stop_rules: &'a Value,
-    resumed_from: &'a Value,
+    resumed_from: (),
     #[serde(skip_serializing_if = "Value::is_null")]
     branched_from: &'a Value,
     /// Its keys are in alphabetical order, as in all manifests written so far.
@@ -239,7 +237,7 @@ impl<'a> ManifestText<'a> {
             pid: info.pid,
             host: info.host.as_deref(),
             stop_rules: &info.stop_rules,
-            resumed_from: &info.resumed_from,
+            resumed_from: (),
             branched_from: &info.branched_from,
             stop: stop.and_then(|stop| serde_json::to_value(stop).ok()),
             altered: now.altered,
