@@ -37,6 +37,7 @@ mod random;
 pub(crate) mod related;
 pub(crate) mod replay;
 mod retrace;
+pub mod rule_replay;
 pub(crate) mod run_document;
 pub(crate) mod run_result;
 mod run_status;

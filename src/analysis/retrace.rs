@@ -4,12 +4,11 @@
 
 use super::facts::{self, Record};
 use super::newest::newest_run;
+use super::rule_replay::{WhatIf, replay, replay_from};
 use super::stated::used_of;
 use crate::model::stated::{Agreement, Source as Place, Stated};
 use crate::model::{Code, Gate, Index, Reading, Source, StopVerdict};
-use crate::stop::{
-    BUDGETS, Check, EntryRule, RuleEntry, StepFacts, StopRules, StopSet, StopSpec, WhatIf,
-};
+use crate::stop::{BUDGETS, Check, EntryRule, RuleEntry, StepFacts, StopRules, StopSet, StopSpec};
 
 /// What the recorded rules and steps say about the recorded verdict.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -140,7 +139,7 @@ fn of_the_rule(stop: &StopVerdict, set: &StopSet, rules: &StopRules, found: &mut
         ));
         return;
     }
-    let readings = set.replay([&StepFacts::begin(0, 0)]).readings;
+    let readings = replay(&set, [&StepFacts::begin(0, 0)]).readings;
     let check = readings
         .iter()
         .find(|reading| reading.id == id)
@@ -217,7 +216,7 @@ fn of_the_steps(
     let Some(last) = record.facts.last() else {
         return;
     };
-    let again = set.replay_from(record.start(), &record.facts);
+    let again = replay_from(&set, record.start(), &record.facts);
     found.unknown = again
         .unknown
         .iter()

@@ -7,7 +7,7 @@ use crate::model::{Budget, Code, Limit, Op, Reading, StopReason};
 
 /// One limit of a [`Budget`].
 #[derive(Debug)]
-pub struct BudgetRow {
+pub(crate) struct BudgetRow {
     /// The limit's id in a rule set.
     pub(crate) id: &'static str,
     /// How the limit is written, in the unit in which it is recorded.

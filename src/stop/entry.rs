@@ -9,17 +9,17 @@ use super::stats::Stats;
 use crate::model::{Gate, Origin};
 
 /// A compiled rule of a set, with its id and gates.
-pub(super) struct Entry<S> {
-    pub(super) id: String,
-    pub(super) from: Origin,
-    pub(super) gates: GateSet,
-    pub(super) ask: Ask<S>,
+pub(crate) struct Entry<S> {
+    pub(crate) id: String,
+    pub(crate) from: Origin,
+    pub(crate) gates: GateSet,
+    pub(crate) ask: Ask<S>,
     /// The rule as recorded.
-    pub(super) written: EntryRule,
+    pub(crate) written: EntryRule,
 }
 
 /// How a rule is evaluated.
-pub(super) enum Ask<S> {
+pub(crate) enum Ask<S> {
     Built(Box<dyn Condition>),
     Live(Box<dyn StopCriterion<S>>),
     /// A custom rule that isn't available. Only its recorded results are.
@@ -28,7 +28,7 @@ pub(super) enum Ask<S> {
 
 impl<S> Entry<S> {
     /// Checks the rule without a state. For a custom rule, returns its recorded result.
-    pub(super) fn replayed(
+    pub(crate) fn replayed(
         &self,
         due: GateSet,
         gate: Gate,

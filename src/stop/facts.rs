@@ -259,7 +259,7 @@ impl StepFacts {
 
     /// Returns the gates the step reached, in order. A step whose decision failed skips
     /// `after_decide`.
-    pub(super) fn gates(&self) -> impl Iterator<Item = Gate> + use<> {
+    pub(crate) fn gates(&self) -> impl Iterator<Item = Gate> + use<> {
         let (reached, failed) = (self.reached, self.decide_failed());
         Gate::ALL
             .into_iter()
@@ -269,7 +269,7 @@ impl StepFacts {
     /// Returns the gates whose policies are checked at `gate`. For a candidate answer, the policies
     /// of `after_decide` wait until the answer is judged. For a failed decision, they wait until
     /// the step ends.
-    pub(super) fn due(&self, gate: Gate) -> GateSet {
+    pub(crate) fn due(&self, gate: Gate) -> GateSet {
         let held_back = self.candidate || self.decide_failed();
         match gate {
             Gate::AfterDecide if self.candidate => GateSet::NONE,
@@ -281,7 +281,7 @@ impl StepFacts {
     }
 
     /// Returns whether the step has an answer to accept.
-    pub(super) fn is_answer(&self) -> bool {
+    pub(crate) fn is_answer(&self) -> bool {
         self.candidate || self.final_answer.is_some()
     }
 
@@ -294,7 +294,7 @@ impl StepFacts {
 
     /// Returns whether the step's answer is judged. It isn't if the step failed or a critic asks
     /// for a retry.
-    pub(super) fn judges_answers(&self) -> bool {
+    pub(crate) fn judges_answers(&self) -> bool {
         let vetoed = self
             .deciding_critic()
             .is_some_and(|(_, critic)| critic.wish == CriticWish::Retry);

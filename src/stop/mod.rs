@@ -1,8 +1,8 @@
 //! Decides when a run stops: rules over recorded facts, checked at three gates of every step.
 //!
-//! The engine calls [`StopSet::check`] to stop a run, and what-if calls [`StopSet::replay`] to
-//! simulate one. Both use the same code, so evaluating the recorded rules on the recorded facts
-//! gives the recorded verdict. Rules read no clock: times are facts, too.
+//! The engine calls [`StopSet::check`] to stop a run, and board's What-if page evaluates the same
+//! code over recorded facts, so the recorded rules give the recorded verdict. Rules read no clock:
+//! times are facts, too.
 //!
 //! # Order
 //!
@@ -19,7 +19,7 @@
 //!
 #![doc = include_str!("RULES.md")]
 //!
-//! [`rules_table`] generates this table from the code. A rule that it lacks is a [`StopCriterion`],
+//! This table is generated from the code. A rule that it lacks is a [`StopCriterion`],
 //! a custom rule.
 
 // Depends on `model` only: no files, no clock, no engine.
@@ -28,20 +28,18 @@ mod args;
 mod budget;
 mod build;
 mod check;
-mod course;
 mod custom;
 mod entry;
 mod facts;
-mod first;
 mod line;
 mod record;
-mod replay;
 mod rules;
 #[cfg(feature = "board")]
 mod schema;
 mod set;
 mod spec;
 mod stats;
+#[cfg(test)]
 mod table;
 mod text;
 
@@ -51,25 +49,20 @@ pub use crate::model::end::{
 };
 pub use crate::model::recorded::text_hash;
 pub use args::SpecError;
-pub(crate) use budget::BUDGETS;
-pub use budget::BudgetRow;
-pub(crate) use budget::{budget_of, counts, label};
+pub(crate) use budget::{BUDGETS, BudgetRow, budget_of, counts, label};
 pub use build::StopSetBuilder;
 pub use check::Check;
-pub use course::{Counted, course};
 pub use custom::{CriterionError, SchemaCheck, SchemaCompiler, SchemaMiss, StopCriterion, StopCx};
+pub(crate) use entry::{Ask, Entry};
 pub use facts::{
     CriticFact, CriticWish, Forced, GateSet, OpaqueAnswer, StepError, StepFacts, Text, Usage,
 };
-pub use first::{FirstStop, Firsts, Stopped, Tally};
 pub use line::LineFacts;
 pub use record::{EntryRule, RuleEntry, StopRules};
-pub use replay::{RuleReading, WhatIf};
 pub use rules::*;
 pub use set::{Refusal, Ruling, StopSet, Unknown};
 pub(crate) use stats::waited_for_people;
 pub use stats::{Below, Cost, Stats, Streak, Took, Whole};
-pub use table::rules_table;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

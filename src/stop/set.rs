@@ -21,8 +21,8 @@ use crate::model::{
 /// one set can serve many runs.
 pub struct StopSet<S = ()> {
     pub(super) budget: Budget,
-    pub(super) completion: Vec<Entry<S>>,
-    pub(super) policies: Vec<Entry<S>>,
+    pub(crate) completion: Vec<Entry<S>>,
+    pub(crate) policies: Vec<Entry<S>>,
 }
 
 /// The result of checking a set at a gate.
@@ -127,7 +127,7 @@ impl<S> StopSet<S> {
     }
 
     /// Checks the rules of a gate. Without a state, custom rules give their recorded results.
-    pub(super) fn evaluate(
+    pub(crate) fn evaluate(
         &self,
         gate: Gate,
         stats: &mut Stats,
@@ -180,7 +180,7 @@ impl<S> StopSet<S> {
     }
 
     /// Adds the facts of a gate to the totals, including those that depend on a rule's own numbers.
-    pub(super) fn fold(&self, gate: Gate, stats: &mut Stats, facts: &StepFacts) {
+    pub(crate) fn fold(&self, gate: Gate, stats: &mut Stats, facts: &StepFacts) {
         stats.fold(gate, facts);
         if gate == Gate::AfterStep {
             for entry in self.completion.iter().chain(&self.policies) {
@@ -191,7 +191,18 @@ impl<S> StopSet<S> {
         }
     }
 
-    pub(super) fn budget_checks<'a>(
+    /// Returns the totals of a recorded run, for resuming it. No rule stops it here.
+    pub fn carried<'a>(&self, steps: impl IntoIterator<Item = &'a StepFacts>) -> Stats {
+        let mut stats = Stats::default();
+        for facts in steps {
+            for gate in facts.gates() {
+                self.fold(gate, &mut stats, facts);
+            }
+        }
+        stats
+    }
+
+    pub(crate) fn budget_checks<'a>(
         &'a self,
         stats: &'a Stats,
     ) -> impl Iterator<Item = (&'static str, Origin, Check)> + 'a {

@@ -261,12 +261,12 @@ impl Stats {
 
     /// Returns the tokens so far. `None` if a step's tokens aren't recorded, or if the recorded
     /// tokens of the run exceed those of its steps.
-    pub(super) fn tokens_known(&self) -> Option<u64> {
+    pub(crate) fn tokens_known(&self) -> Option<u64> {
         (self.usage_missing == 0 && self.tokens_apart == 0).then(|| self.tokens.total())
     }
 
     /// Returns the recorded costs in US dollars, without floating-point noise.
-    pub(super) fn spent(&self) -> f64 {
+    pub(crate) fn spent(&self) -> f64 {
         without_noise(self.cost_usd)
     }
 
@@ -305,7 +305,7 @@ impl Stats {
     }
 
     /// Adds the facts of a step that are known at `gate`.
-    pub(super) fn fold(&mut self, gate: Gate, facts: &StepFacts) {
+    pub(crate) fn fold(&mut self, gate: Gate, facts: &StepFacts) {
         match gate {
             Gate::BeforeStep => self.tick(facts.t_start_ms),
             Gate::AfterDecide => {

@@ -26,7 +26,7 @@ answer, the answer is judged first: rules of `after_decide` are then checked aft
 
 /// Returns a Markdown table of all built-in rules below an explanation: how each is written, where
 /// it is checked, when it is true, and how it ends a run.
-pub fn rules_table() -> String {
+pub(crate) fn rules_table() -> String {
     let mut table = String::from(ABOVE);
     for row in RULES {
         let Ok(spec) = row.example.parse::<StopSpec>() else {

@@ -1,5 +1,6 @@
 //! Tests that the facts in an index are enough to re-evaluate the rules.
 
+use crate::analysis::rule_replay::replay_from;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -160,9 +161,7 @@ fn replaying_the_recorded_rules_gives_the_recorded_verdict() {
             .rules(rules)
             .build_fail_closed()
             .expect("sound rules");
-        let again = set
-            .replay_from(record.resumed.clone(), &record.facts)
-            .verdict;
+        let again = replay_from(&set, record.resumed.clone(), &record.facts).verdict;
         let again =
             again.map(|verdict| (verdict.criterion, verdict.code.to_string(), verdict.step));
         let stop = manifest.stop.as_ref();

@@ -7,9 +7,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 
+use crate::analysis::rule_replay::Tally;
 use crate::analysis::whatif::{RuleResult, Saved, StopTiming};
 use crate::model::RunKey;
-use crate::stop::Tally;
 
 /// Limits the runs with a lost answer that are listed. All are counted.
 pub(crate) const MAX_LOST: usize = 50;

@@ -5,9 +5,10 @@ use proptest::prelude::*;
 use super::*;
 use crate::analysis::facts::tests::{Files, runs_below};
 use crate::analysis::life::ExternalFacts;
+use crate::analysis::rule_replay::Tally;
 use crate::analysis::summary::summary;
 use crate::model::RunKey;
-use crate::stop::{Gate, StepFacts, Tally, Usage};
+use crate::stop::{Gate, StepFacts, Usage};
 
 fn spec(sweep: &str, values: &str, rules: &[&str]) -> Result<SweepSpec, InvalidSweep> {
     let typed = Typed {

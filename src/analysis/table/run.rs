@@ -9,12 +9,13 @@ use super::{Field, Read, whole};
 use crate::analysis::columns::{self, named};
 use crate::analysis::facts::Record;
 use crate::analysis::newest::newest_run;
+use crate::analysis::rule_replay::{Counted, course};
 use crate::analysis::summary::Summary;
 use crate::analysis::verdict::{RunStatus, ended, error_of_end};
 use crate::analysis::why;
 use crate::model::time::day;
 use crate::model::{CallEnd, Certainty, EndKind, Index, Outcome, Reading, StopReason, Trial};
-use crate::stop::{Counted, Counts, counts, course};
+use crate::stop::{Counts, counts};
 
 /// The data for a run's row and the rows of its steps.
 #[derive(Debug)]

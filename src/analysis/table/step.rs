@@ -7,12 +7,13 @@ use super::Read::{Flag, Number, Text, Texts, Time, Whole};
 use super::run::Run;
 use super::{Field, Read, whole};
 use crate::analysis::newest::newest_run;
+use crate::analysis::rule_replay::Counted;
 use crate::analysis::timing::{began, took};
 use crate::model::index::Group;
 use crate::model::step::Usage;
 use crate::model::time::day;
 use crate::model::{CriticMark, Gate, StepHead, Symbol};
-use crate::stop::{Counted, StepFacts};
+use crate::stop::StepFacts;
 
 /// A step of the newest run.
 #[derive(Debug)]

@@ -8,11 +8,12 @@ use serde::Serialize;
 
 use super::facts::{Depth, Record};
 use super::format::amount;
+use super::rule_replay::{FirstStop, Firsts, Stopped, Tally, first_stops, survey};
 use super::stated::{compared, limit_beside};
 use crate::model::Index;
 use crate::stop::{
-    Check, Code, EntryRule, FirstStop, Firsts, Gate, Outcome, Reading, Reads, RuleEntry, SpecError,
-    Stats, StepFacts, StopSet, StopSpec, Stopped, Tally,
+    Check, Code, EntryRule, Gate, Outcome, Reading, Reads, RuleEntry, SpecError, Stats, StepFacts,
+    StopSet, StopSpec,
 };
 
 mod headline;
@@ -23,7 +24,8 @@ mod tests;
 mod typed;
 
 pub use near::near;
-pub use report::{EndCause, Recorded, RuleEffect, WhatIfReport, report};
+pub(crate) use report::EndCause;
+pub use report::{Recorded, RuleEffect, WhatIfReport, report};
 pub use typed::{Typed, Wrong, rule_set, typed};
 
 /// The effect of a rule on a run.
@@ -208,7 +210,7 @@ impl RuleSet {
         answered: impl Into<Option<bool>>,
     ) -> (Vec<RuleResult>, Tally) {
         let answered = answered.into();
-        let firsts = self.set.firsts(record.start(), &record.facts);
+        let firsts = first_stops(&self.set, record.start(), &record.facts);
         // A set keeps completion rules before policies. The ids identify the rules.
         let mut by_place: Vec<Option<&FirstStop>> = vec![None; self.specs.len()];
         for first in &firsts.rules {
@@ -241,9 +243,7 @@ impl RuleSet {
 
 /// Returns how the rules of a set are switched off, by id, from their state before the first step.
 fn switched_off(set: &StopSet) -> impl Fn(&str) -> Option<String> + use<> {
-    let readings = set
-        .survey(&Stats::default(), &StepFacts::unknown(0))
-        .into_iter();
+    let readings = survey(set, &Stats::default(), &StepFacts::unknown(0)).into_iter();
     let off: Vec<(String, String)> = readings
         .filter_map(|reading| match reading.check {
             Check::Off(how) => Some((reading.id, how.into_owned())),

@@ -13,6 +13,7 @@ use super::{RuleResult, RuleSet, StopTiming, nothing, rule_result, switched_off}
 use crate::analysis::facts::{CHANGES, CHANGES_UNTOLD, Depth, FAILURES, Record, TIMES, record};
 use crate::analysis::format::{self, counted};
 use crate::analysis::headline::Headline;
+use crate::analysis::rule_replay::{FirstStop, first_stops};
 use crate::analysis::stated;
 use crate::analysis::summary::Summary;
 use crate::model::{Index, Lines, Outcome};
@@ -110,7 +111,7 @@ impl RuleEffect {
 
 /// A rule, or something else that ended a run.
 #[derive(Debug, Clone, PartialEq)]
-pub enum EndCause {
+pub(crate) enum EndCause {
     /// A rule that can be written as text.
     Spec(StopSpec),
     /// A limit of the budget; for time in milliseconds.
@@ -331,10 +332,10 @@ fn own(record: &Record, index: &Index, answered: Option<bool>) -> Vec<RuleEffect
     let Ok(set) = StopSet::builder().rules(rules.clone()).build_fail_closed() else {
         return Vec::new();
     };
-    let firsts = set.firsts(record.start(), &record.facts);
+    let firsts = first_stops(&set, record.start(), &record.facts);
     let (off, rules) = (switched_off(&set), set.record());
     let by = index.stop().map(|stop| &*stop.criterion);
-    let answer = |first: &crate::stop::FirstStop| {
+    let answer = |first: &FirstStop| {
         let ended = by == Some(&*first.id);
         let mut result = RuleResult {
             off: off(&first.id),

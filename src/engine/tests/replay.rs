@@ -6,6 +6,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::analysis::facts::{Depth, tests::Files};
 use crate::analysis::life::ExternalFacts;
+use crate::analysis::rule_replay::{replay, replay_from};
 use crate::analysis::summary::summary;
 use crate::analysis::whatif::{RuleSet, StopTiming};
 use crate::analysis::why::{Standing, why};
@@ -251,17 +252,17 @@ proptest! {
         let (rules, facts, recorded) = from_disk(&disk);
         prop_assert_eq!(&recorded, &result.verdict);
         let set: StopSet = StopSet::builder().rules(rules).build_fail_closed().unwrap();
-        let again = set.replay(&facts);
+        let again = replay(&set, &facts);
         prop_assert_eq!(again.verdict.as_ref(), Some(&recorded));
         prop_assert_eq!(again.stats.steps, result.stats.steps);
         // Board's own way: its index, and a line only if necessary. Answers are judged by their
         // texts.
         let files = Files::open(&disk.dir.as_ref().unwrap().path().join("r"));
         let read = files.record(Depth::Texts);
-        prop_assert_eq!(set.replay_from(read.resumed, &read.facts).verdict, Some(recorded.clone()));
+        prop_assert_eq!(replay_from(&set, read.resumed, &read.facts).verdict, Some(recorded.clone()));
         let heads = files.record(Depth::Heads);
         let judged = recorded.source == Source::Completion || heads.rules.as_ref().is_some_and(|rules| !rules.completion.is_empty());
-        let from_heads = set.replay_from(heads.resumed, &heads.facts).verdict.map(|verdict| (verdict.criterion, verdict.step));
+        let from_heads = replay_from(&set, heads.resumed, &heads.facts).verdict.map(|verdict| (verdict.criterion, verdict.step));
         prop_assert!(judged || from_heads == Some((recorded.criterion.clone(), recorded.step)), "{:?}", from_heads);
         // The explanation names the rule of the verdict, and each recorded rule evaluated
         // independently would have done what it did.
@@ -314,5 +315,5 @@ async fn a_hook_that_fails_after_the_last_step_is_told_by_the_next_gate() {
     let (rules, facts, recorded) = from_disk(&disk);
     assert_eq!(facts.len(), 2, "the second step reached its first gate");
     let set: StopSet = StopSet::builder().rules(rules).build().unwrap();
-    assert_eq!(set.replay(&facts).verdict, Some(recorded));
+    assert_eq!(replay(&set, &facts).verdict, Some(recorded));
 }

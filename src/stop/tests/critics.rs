@@ -1,6 +1,7 @@
 //! Edge cases 15 to 18: errors, critics, stagnation, groups.
 
 use super::*;
+use crate::analysis::rule_replay::{first_stops, survey};
 
 #[test]
 fn case_15_failed_steps_in_a_row() {
@@ -276,7 +277,7 @@ fn case_18_groups() {
     );
     let all_off = set(&[r#"{"type":"any_of","of":[{"type":"timeout","seconds":0}]}"#]);
     assert!(matches!(
-        all_off.survey(&Stats::default(), &step(0))[0].check,
+        survey(&all_off, &Stats::default(), &step(0))[0].check,
         Check::Off(_)
     ));
 
@@ -334,7 +335,7 @@ fn case_18_groups_of_completion_rules_accept() {
 
 /// Returns the step at which the rule stops, and the first step at which it can't be evaluated.
 fn first(rule: &str, steps: &[StepFacts]) -> (Option<u64>, Option<u64>) {
-    let firsts = set(&[rule]).firsts(Stats::default(), steps);
+    let firsts = first_stops(&set(&[rule]), Stats::default(), steps);
     let first = &firsts.rules[0];
     (
         first.stop.as_ref().and_then(|stop| stop.step),

@@ -1,6 +1,7 @@
 //! Edge case 19: rules in code.
 
 use super::*;
+use crate::analysis::rule_replay::replay;
 
 fn over(limit: u64) -> impl Fn(&StopCx<'_, u64>) -> bool + Send + Sync {
     move |cx| cx.facts.step + cx.state > limit
@@ -38,8 +39,8 @@ fn case_19_closures_are_recorded_as_opaque_and_quoted_in_a_replay() {
         .rules(again)
         .build()
         .expect("sound");
-    assert_eq!(again.replay(&run.recorded).verdict, run.verdict);
-    let unknown = again.replay(&steps(2)).unknown;
+    assert_eq!(replay(&again, &run.recorded).verdict, run.verdict);
+    let unknown = replay(&again, &steps(2)).unknown;
     assert_eq!(unknown[0].needs, "its recorded answer");
 
     let accepted = live(
@@ -105,7 +106,7 @@ fn case_19_a_rule_that_fails_or_panics_ends_the_run_as_failed() {
         run.verdict().reading.detail,
         "the rule panics panicked: oh no"
     );
-    assert_eq!(panicking.replay(&run.recorded).verdict, run.verdict);
+    assert_eq!(replay(&panicking, &run.recorded).verdict, run.verdict);
 }
 
 #[test]

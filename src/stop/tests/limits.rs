@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::*;
+use crate::analysis::rule_replay::{replay, survey};
 
 #[test]
 fn max_cost_counts_what_completed_steps_cost_and_is_unknown_where_one_does_not_say() {
@@ -22,7 +23,7 @@ fn max_cost_counts_what_completed_steps_cost_and_is_unknown_where_one_does_not_s
             .rule(rule.parse::<StopSpec>().expect("a rule"))
             .build()
             .expect("sound");
-        let told = set.replay(&steps);
+        let told = replay(&set, &steps);
         let verdict = told
             .verdict
             .as_ref()
@@ -40,7 +41,7 @@ fn max_cost_counts_what_completed_steps_cost_and_is_unknown_where_one_does_not_s
         .rule(MaxCost { usd: 0.2 })
         .build()
         .expect("sound");
-    let gap = set.replay(&[paid(0, Some(0.1)), paid(1, None), paid(2, None)]);
+    let gap = replay(&set, &[paid(0, Some(0.1)), paid(1, None), paid(2, None)]);
     assert_eq!(
         (
             gap.verdict,
@@ -49,14 +50,13 @@ fn max_cost_counts_what_completed_steps_cost_and_is_unknown_where_one_does_not_s
         ),
         (None, 1, "the cost of some steps")
     );
-    let enough = set.replay(&[paid(0, None), paid(1, Some(0.3))]);
+    let enough = replay(&set, &[paid(0, None), paid(1, Some(0.3))]);
     assert_eq!(
         enough.verdict.and_then(|verdict| verdict.step),
         Some(1),
         "the known costs are enough"
     );
-    let huge = set
-        .replay(&[paid(0, Some(1e300))])
+    let huge = replay(&set, &[paid(0, Some(1e300))])
         .verdict
         .expect("it ends")
         .reading
@@ -167,7 +167,7 @@ fn case_2_zero_is_off_for_policies_and_nothing_for_a_budget() {
             "none",
             "{rule}"
         );
-        let readings = set.survey(&Stats::default(), &answer(0, "x"));
+        let readings = survey(&set, &Stats::default(), &answer(0, "x"));
         assert!(
             matches!(readings[0].check, Check::Off(_)),
             "{rule} is shown as off"

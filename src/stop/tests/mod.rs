@@ -5,7 +5,6 @@ mod answers;
 mod critics;
 mod custom;
 mod limits;
-mod replay;
 #[cfg(feature = "board")]
 mod schemas;
 mod spec;
@@ -15,7 +14,7 @@ use super::*;
 
 /// Returns a successful step that takes ten milliseconds, with 10 input tokens, 5 output tokens,
 /// one action, a unique state and no text.
-fn step(n: u64) -> StepFacts {
+pub(crate) fn step(n: u64) -> StepFacts {
     StepFacts {
         reached: Gate::AfterStep,
         t_decided_ms: Some(n * 10 + 5),
@@ -27,12 +26,12 @@ fn step(n: u64) -> StepFacts {
     }
 }
 
-fn steps(count: u64) -> Vec<StepFacts> {
+pub(crate) fn steps(count: u64) -> Vec<StepFacts> {
     (0..count).map(step).collect()
 }
 
 /// Returns a step with a final decision.
-fn answer(n: u64, text: &str) -> StepFacts {
+pub(crate) fn answer(n: u64, text: &str) -> StepFacts {
     StepFacts {
         candidate: true,
         final_answer: Some(text.to_owned()),
@@ -61,7 +60,7 @@ fn failed(n: u64, phase: Phase) -> StepFacts {
     }
 }
 
-fn critic(name: &str, wish: CriticWish) -> CriticFact {
+pub(crate) fn critic(name: &str, wish: CriticWish) -> CriticFact {
     CriticFact {
         name: name.to_owned(),
         wish,
@@ -94,10 +93,10 @@ fn seen_at(gate: Gate, whole: &StepFacts, opaque: &[OpaqueAnswer]) -> StepFacts 
 }
 
 /// The run that an engine would have made of these steps.
-struct Run {
-    verdict: Option<StopVerdict>,
-    recorded: Vec<StepFacts>,
-    stats: Stats,
+pub(crate) struct Run {
+    pub(crate) verdict: Option<StopVerdict>,
+    pub(crate) recorded: Vec<StepFacts>,
+    pub(crate) stats: Stats,
     refused: Vec<Refusal>,
     unknown: Vec<Unknown>,
 }
@@ -119,7 +118,7 @@ impl Run {
     }
 }
 
-fn live<S>(set: &StopSet<S>, state: &S, stats: Stats, steps: &[StepFacts]) -> Run {
+pub(crate) fn live<S>(set: &StopSet<S>, state: &S, stats: Stats, steps: &[StepFacts]) -> Run {
     let mut run = Run {
         verdict: None,
         recorded: Vec::new(),
@@ -151,11 +150,11 @@ fn live<S>(set: &StopSet<S>, state: &S, stats: Stats, steps: &[StepFacts]) -> Ru
 }
 
 /// Runs the rules, given in the short form, over the steps.
-fn run(rules: &[&str], steps: &[StepFacts]) -> Run {
+pub(crate) fn run(rules: &[&str], steps: &[StepFacts]) -> Run {
     live(&set(rules), &(), Stats::default(), steps)
 }
 
-fn set(rules: &[&str]) -> StopSet {
+pub(crate) fn set(rules: &[&str]) -> StopSet {
     let parse = |rule: &&str| rule.parse::<StopSpec>().expect("the rule parses");
     let builder = rules
         .iter()

@@ -3,6 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::*;
+use crate::analysis::rule_replay::replay;
 
 fn spec(schema: Value) -> StopSpec {
     StopSpec::from(StructuredOutput {
@@ -382,7 +383,7 @@ fn case_10_rules_of_a_record_have_their_schemas_compiled_too() {
         .rules(again)
         .build()
         .expect("and used again");
-    assert_eq!(again.replay(&run.recorded).verdict, run.verdict);
+    assert_eq!(replay(&again, &run.recorded).verdict, run.verdict);
     assert!(
         StopSet::<()>::builder()
             .rules(rules(json!({"$ref": "#/gone"})))

@@ -8,14 +8,14 @@ use super::status::{REFUTED, RuleStatus, Standing, plain};
 use crate::analysis::facts::{Depth, Record, record};
 use crate::analysis::lost::has_reply_without_line;
 use crate::analysis::retrace::{Retraced, limit_of_stop, retrace};
+use crate::analysis::rule_replay::{RuleReading, WhatIf, replay_from, survey};
 use crate::analysis::stated;
 use crate::analysis::summary::Summary;
 use crate::analysis::verdict::{LimitFrom, is_reason_borrowed};
 use crate::format;
 use crate::model::{Bound, Gate, Index, Lines, Reading, Source, StopVerdict, TraceFile};
 use crate::stop::{
-    BUDGETS, BudgetRow, Check, Counts, CriticWish, EntryRule, RuleReading, StepFacts, StopRules,
-    StopSet, WhatIf,
+    BUDGETS, BudgetRow, Check, Counts, CriticWish, EntryRule, StepFacts, StopRules, StopSet,
 };
 
 /// The note for a rule in code whose state is unknown.
@@ -110,9 +110,9 @@ fn surveyed(rules: StopRules, record: &Record) -> Vec<RuleStatus> {
             "the recorded rules can't be used",
         )];
     };
-    let mut end = set.replay_from(record.resumed.clone(), &record.facts);
+    let mut end = replay_from(&set, record.resumed.clone(), &record.facts);
     if record.facts.is_empty() {
-        end.readings = set.survey(&end.stats, &StepFacts::begin(0, 0));
+        end.readings = survey(&set, &end.stats, &StepFacts::begin(0, 0));
     }
     let rules = set.record();
     for reading in &mut end.readings {

@@ -4,6 +4,8 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::soak::times;
+use crate::stop::tests::{answer, critic, live, run, set, step, steps};
+use crate::stop::*;
 
 fn rule() -> impl Strategy<Value = StopSpec> {
     let n = 0_u64..6;
@@ -163,13 +165,13 @@ proptest! {
         let rules: StopRules = serde_json::from_str(&rules).expect("rules can be read");
         let facts: Vec<StepFacts> = serde_json::from_str(&facts).expect("facts can be read");
         let again = StopSet::<()>::builder().rules(rules).build_fail_closed().expect("the recorded rules are valid");
-        let replayed = again.replay(&facts);
+        let replayed = replay(&again, &facts);
         prop_assert_eq!(&replayed.verdict, &run.verdict);
         prop_assert_eq!(&replayed.stats, &run.stats);
 
         // Evaluated independently, a rule stops where the run ended or not at all, and the rule that
         // ended the run does stop.
-        let firsts = again.firsts(Stats::default(), &facts);
+        let firsts = first_stops(&again, Stats::default(), &facts);
         let reached = facts.last().map(|last| last.reached);
         for first in &firsts.rules {
             let ended = run.verdict.as_ref().is_some_and(|verdict| verdict.criterion == first.id);
@@ -189,15 +191,15 @@ proptest! {
 #[test]
 fn case_25_earlier_same_and_not_reached() {
     let recorded = run(&["max_steps=5"], &steps(9)).recorded;
-    let earlier = set(&["max_steps=3"]).replay(&recorded);
+    let earlier = replay(&set(&["max_steps=3"]), &recorded);
     assert_eq!(
         earlier.verdict.as_ref().and_then(|verdict| verdict.step),
         Some(2)
     );
     assert_eq!((earlier.stats.steps, earlier.stats.tokens.total()), (3, 45));
-    let same = set(&["token_budget=70"]).replay(&recorded);
+    let same = replay(&set(&["token_budget=70"]), &recorded);
     assert_eq!(same.verdict.and_then(|verdict| verdict.step), Some(4));
-    let not_reached = set(&["max_steps=6"]).replay(&recorded);
+    let not_reached = replay(&set(&["max_steps=6"]), &recorded);
     assert_eq!((not_reached.verdict, not_reached.stats.steps), (None, 5));
     assert_eq!(not_reached.readings.len(), 1);
     let Check::Pass(reading) = &not_reached.readings[0].check else {
@@ -221,7 +223,7 @@ fn rules_asked_each_by_itself_do_not_end_the_record_for_each_other() {
         "token_budget=1000",
         "keyword=maybe",
     ]);
-    let firsts = set.firsts(Stats::default(), &recorded);
+    let firsts = first_stops(&set, Stats::default(), &recorded);
     let told: Vec<_> = firsts
         .rules
         .iter()
@@ -266,7 +268,7 @@ fn what_was_not_known_is_settled_by_what_follows_where_that_can_be() {
     };
     let rules = set(&["timeout=1", "stop_on_tool=rm"]);
     let unknown = |recorded: &[StepFacts]| {
-        let firsts = rules.firsts(Stats::default(), recorded);
+        let firsts = first_stops(&rules, Stats::default(), recorded);
         firsts
             .rules
             .into_iter()
@@ -296,7 +298,7 @@ fn case_25_what_the_record_lacks_is_named() {
         .into_iter()
         .chain(["critic_below=a:0.5", "max_steps=9"])
         .collect();
-    let replayed = set(&rules).replay(&bare);
+    let replayed = replay(&set(&rules), &bare);
     assert_eq!(replayed.verdict, None);
     let unknown: Vec<_> = replayed
         .unknown
@@ -309,8 +311,7 @@ fn case_25_what_the_record_lacks_is_named() {
         "each is reported only at its first step"
     );
     assert_eq!(
-        set(&["max_steps=2"])
-            .replay(&bare)
+        replay(&set(&["max_steps=2"]), &bare)
             .verdict
             .and_then(|verdict| verdict.step),
         Some(1)
@@ -320,7 +321,7 @@ fn case_25_what_the_record_lacks_is_named() {
 #[test]
 fn case_25_a_refused_answer_is_remembered() {
     let recorded = run(&[], &[step(0), answer(1, "no")]).recorded;
-    let stricter = set(&["keyword=yes"]).replay(&recorded);
+    let stricter = replay(&set(&["keyword=yes"]), &recorded);
     assert_eq!((stricter.verdict, stricter.refused), (None, Some(1)));
-    assert_eq!(set(&[]).replay(&recorded).refused, None);
+    assert_eq!(replay(&set(&[]), &recorded).refused, None);
 }

@@ -1,17 +1,12 @@
 //! Finds where each rule, evaluated independently, first stops a recorded run. One pass evaluates
 //! any number of rules.
 //!
-//! [`StopSet::replay`] ends when the first rule stops the run. Here the run continues as recorded,
+//! [`replay`](super::replay()) ends when the first rule stops the run. Here the run continues as recorded,
 //! so that every rule is evaluated over the whole run. What the run would have done after its
 //! recorded end is unknown.
 
-use super::check::Check;
-use super::entry::{Ask, Entry};
-use super::facts::{GateSet, StepFacts};
-use super::rules::ending;
-use super::set::{StopSet, Unknown};
-use super::stats::Stats;
 use crate::model::{Code, Gate, Outcome, Reading, Source};
+use crate::stop::{Ask, Check, Entry, GateSet, Stats, StepFacts, StopSet, Unknown, ending};
 
 /// The results of independently evaluated rules over a recorded run.
 #[derive(Debug, Clone, PartialEq)]
@@ -121,81 +116,78 @@ impl FirstStop {
     }
 }
 
-impl<S> StopSet<S> {
-    /// Evaluates each rule independently over recorded steps, in order, starting from `stats`.
-    pub fn firsts<'a>(
-        &self,
-        mut stats: Stats,
-        steps: impl IntoIterator<Item = &'a StepFacts>,
-    ) -> Firsts {
-        let budget = self
-            .budget_checks(&stats)
-            .map(|(id, ..)| FirstStop::new(id, Source::Budget));
-        let mut budget: Vec<FirstStop> = budget.collect();
-        let start = |list: &[Entry<S>], source: Source| -> Vec<FirstStop> {
-            list.iter()
-                .map(|entry| FirstStop::new(&entry.id, source.clone()))
-                .collect()
-        };
-        let mut completion = start(&self.completion, Source::Completion);
-        let mut policies = start(&self.policies, Source::Policy);
-        let mut ran = 0;
-        for facts in steps {
-            for gate in facts.gates() {
-                self.fold(gate, &mut stats, facts);
-                // A step has run once its first gate after `before_step` is reached.
-                let first =
-                    gate == Gate::AfterDecide || (gate == Gate::AfterStep && facts.decide_failed());
-                ran += u64::from(first);
-                if gate == Gate::BeforeStep {
-                    for (first, (_, _, check)) in
-                        open(budget.iter_mut().zip(self.budget_checks(&stats)))
-                    {
-                        first.take(check, gate, &stats, ran, facts);
-                    }
-                }
-                if gate == Gate::AfterStep && facts.judges_answers() && facts.is_answer() {
-                    for (first, entry) in open(completion.iter_mut().zip(&self.completion)) {
-                        let check = entry.replayed(GateSet::ALL, gate, &stats, facts);
-                        first.take(check, gate, &stats, ran, facts);
-                    }
-                }
-                if gate == Gate::AfterStep
-                    && facts.is_unread
-                    && facts.error.is_none()
-                    && !facts.is_answer()
+/// Evaluates each rule independently over recorded steps, in order, starting from `stats`.
+pub fn first_stops<'a, S>(
+    set: &StopSet<S>,
+    mut stats: Stats,
+    steps: impl IntoIterator<Item = &'a StepFacts>,
+) -> Firsts {
+    let budget = set
+        .budget_checks(&stats)
+        .map(|(id, ..)| FirstStop::new(id, Source::Budget));
+    let mut budget: Vec<FirstStop> = budget.collect();
+    let start = |list: &[Entry<S>], source: Source| -> Vec<FirstStop> {
+        list.iter()
+            .map(|entry| FirstStop::new(&entry.id, source.clone()))
+            .collect()
+    };
+    let mut completion = start(&set.completion, Source::Completion);
+    let mut policies = start(&set.policies, Source::Policy);
+    let mut ran = 0;
+    for facts in steps {
+        for gate in facts.gates() {
+            set.fold(gate, &mut stats, facts);
+            // A step has run once its first gate after `before_step` is reached.
+            let first =
+                gate == Gate::AfterDecide || (gate == Gate::AfterStep && facts.decide_failed());
+            ran += u64::from(first);
+            if gate == Gate::BeforeStep {
+                for (first, (_, _, check)) in open(budget.iter_mut().zip(set.budget_checks(&stats)))
                 {
-                    for (first, entry) in open(completion.iter_mut().zip(&self.completion)) {
-                        let check = match entry.replayed(GateSet::ALL, gate, &stats, facts) {
-                            off @ Check::Off(_) => off,
-                            _ => Check::Unknown("whether some steps had an answer".into()),
-                        };
-                        first.take(check, gate, &stats, ran, facts);
-                    }
+                    first.take(check, gate, &stats, ran, facts);
                 }
-                let due = facts.due(gate);
-                for (first, entry) in open(policies.iter_mut().zip(&self.policies)) {
-                    if entry.gates.meets(due) {
-                        let check = entry.replayed(due, gate, &stats, facts);
-                        if let Ask::Built(rule) = &entry.ask
-                            && rule.settles(&check, &stats)
-                        {
-                            first.unknown = None;
-                        }
-                        first.take(check, gate, &stats, ran, facts);
+            }
+            if gate == Gate::AfterStep && facts.judges_answers() && facts.is_answer() {
+                for (first, entry) in open(completion.iter_mut().zip(&set.completion)) {
+                    let check = entry.replayed(GateSet::ALL, gate, &stats, facts);
+                    first.take(check, gate, &stats, ran, facts);
+                }
+            }
+            if gate == Gate::AfterStep
+                && facts.is_unread
+                && facts.error.is_none()
+                && !facts.is_answer()
+            {
+                for (first, entry) in open(completion.iter_mut().zip(&set.completion)) {
+                    let check = match entry.replayed(GateSet::ALL, gate, &stats, facts) {
+                        off @ Check::Off(_) => off,
+                        _ => Check::Unknown("whether some steps had an answer".into()),
+                    };
+                    first.take(check, gate, &stats, ran, facts);
+                }
+            }
+            let due = facts.due(gate);
+            for (first, entry) in open(policies.iter_mut().zip(&set.policies)) {
+                if entry.gates.meets(due) {
+                    let check = entry.replayed(due, gate, &stats, facts);
+                    if let Ask::Built(rule) = &entry.ask
+                        && rule.settles(&check, &stats)
+                    {
+                        first.unknown = None;
                     }
+                    first.take(check, gate, &stats, ran, facts);
                 }
             }
         }
-        let rules = budget
-            .into_iter()
-            .chain(completion)
-            .chain(policies)
-            .collect();
-        Firsts {
-            rules,
-            end: Tally::of(&stats, ran),
-        }
+    }
+    let rules = budget
+        .into_iter()
+        .chain(completion)
+        .chain(policies)
+        .collect();
+    Firsts {
+        rules,
+        end: Tally::of(&stats, ran),
     }
 }
 

@@ -2,11 +2,10 @@
 //!
 //! A limit on steps or cost is checked after a step, a limit on tokens after the step's decision.
 //! Comparing these numbers with a limit gives the same result as
-//! [`StopSet::firsts`](super::StopSet::firsts) gives for the rule.
+//! [`first_stops`](super::first_stops) gives for the rule.
 
-use super::facts::{GateSet, StepFacts};
-use super::stats::Stats;
 use crate::model::Gate;
+use crate::stop::{GateSet, Stats, StepFacts};
 
 /// The totals after one step.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -63,6 +62,7 @@ pub fn course<'a>(
 
 #[cfg(test)]
 mod tests {
+    use super::super::first_stops;
     use super::*;
     use crate::stop::{MaxCost, MaxSteps, StepError, StopSet, StopSpec, TokenBudget, Usage};
     use proptest::prelude::*;
@@ -135,7 +135,7 @@ mod tests {
             for spec in specs {
                 set = set.rule(spec);
             }
-            let firsts = set.build_fail_closed().unwrap().firsts(Stats::default(), &facts);
+            let firsts = first_stops(&set.build_fail_closed().unwrap(), Stats::default(), &facts);
             let course = course(Stats::default(), &facts);
             let by_numbers = [
                 first(&course, |at| Some(at.steps >= steps)),
