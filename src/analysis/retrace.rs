@@ -139,7 +139,7 @@ fn of_the_rule(stop: &StopVerdict, set: &StopSet, rules: &StopRules, found: &mut
         ));
         return;
     }
-    let readings = replay(&set, [&StepFacts::begin(0, 0)]).readings;
+    let readings = replay(set, [&StepFacts::begin(0, 0)]).readings;
     let check = readings
         .iter()
         .find(|reading| reading.id == id)
@@ -216,7 +216,7 @@ fn of_the_steps(
     let Some(last) = record.facts.last() else {
         return;
     };
-    let again = replay_from(&set, record.start(), &record.facts);
+    let again = replay_from(set, record.start(), &record.facts);
     found.unknown = again
         .unknown
         .iter()

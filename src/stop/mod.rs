@@ -62,7 +62,9 @@ pub use record::{EntryRule, RuleEntry, StopRules};
 pub use rules::*;
 pub use set::{Refusal, Ruling, StopSet, Unknown};
 pub(crate) use stats::waited_for_people;
-pub use stats::{Below, Cost, Stats, Streak, Took, Whole};
+#[cfg(feature = "board")]
+pub(crate) use stats::without_noise;
+pub use stats::{Below, Cost, Stats, Streak, Took};
 
 #[cfg(test)]
 pub(crate) mod tests;

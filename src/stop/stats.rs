@@ -131,25 +131,6 @@ impl Cost {
     }
 }
 
-/// Totals that another tool recorded for a run as a whole, in addition to its steps.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Whole {
-    /// Tokens.
-    pub tokens: Option<u64>,
-    /// US dollars.
-    pub cost_usd: Option<f64>,
-    /// Duration in milliseconds.
-    pub took_ms: Option<u64>,
-    /// Whether the end time of the last step is missing although another of its times is recorded.
-    pub end_unknown: bool,
-    /// The judges that scored the run.
-    pub judges: Vec<String>,
-    /// Number of replies of sub-agents without recorded tokens.
-    pub unknown_tokens: u64,
-    /// Number of replies of sub-agents without a recorded cost.
-    pub unknown_cost: u64,
-}
-
 /// The recorded duration of a run, compared with the times of its steps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
@@ -164,7 +145,7 @@ pub struct Took {
 }
 
 /// Rounds a sum of US dollars to nine decimal places, to remove floating-point noise.
-pub(super) fn without_noise(usd: f64) -> f64 {
+pub(crate) fn without_noise(usd: f64) -> f64 {
     let rounded = (usd * 1e9).round() / 1e9;
     // Numbers this large have no such digits.
     if rounded.is_finite() { rounded } else { usd }
@@ -268,40 +249,6 @@ impl Stats {
     /// Returns the recorded costs in US dollars, without floating-point noise.
     pub(crate) fn spent(&self) -> f64 {
         without_noise(self.cost_usd)
-    }
-
-    /// Adds the totals that are recorded for the whole run but not covered by its steps. `steps`
-    /// must hold all of the run's own steps.
-    #[must_use]
-    pub fn of_whole(mut self, whole: &Whole, steps: &[StepFacts]) -> Self {
-        let add = |sum: Option<u64>, facts: &StepFacts| {
-            Some(sum?.saturating_add(facts.usage?.plus(facts.late_usage).total()))
-        };
-        // If one of the steps has no count, the missing amount may be its own.
-        if let Some(told) = steps.iter().fold(Some(0), add) {
-            match whole.tokens {
-                Some(all) => self.tokens_apart = all.saturating_sub(told),
-                None => self.usage_missing += whole.unknown_tokens,
-            }
-        }
-        if let Some(told) = steps.iter().map(StepFacts::cost).sum::<Option<f64>>() {
-            match whole.cost_usd {
-                Some(all) => self.cost_apart = without_noise(all - told).max(0.0),
-                None => self.cost_missing += whole.unknown_cost,
-            }
-        }
-        let newest = steps
-            .iter()
-            .filter_map(|facts| Some((facts.latest_ms()?, facts.step)))
-            .max();
-        let newest = newest.filter(|_| whole.took_ms.is_some() || whole.end_unknown);
-        self.took = newest.map(|(until_ms, step)| Took {
-            step,
-            until_ms,
-            ms: whole.took_ms,
-        });
-        self.judges.clone_from(&whole.judges);
-        self
     }
 
     /// Adds the facts of a step that are known at `gate`.

@@ -24,11 +24,15 @@ use crate::model::{
 };
 use crate::stop::{
     Code, CriticFact, Gate, LineFacts, Phase, Source, Stats, StepError, StepFacts, StopRules, Text,
-    Usage, Whole,
+    Usage,
 };
+
+mod whole;
 
 #[cfg(test)]
 pub(crate) mod tests;
+
+pub(crate) use whole::Whole;
 
 /// The newest run of a directory, as the stop rules see it.
 #[derive(Debug, Clone, Default)]
@@ -61,7 +65,7 @@ pub struct Record {
     /// Whether the cost of any step is an estimate.
     pub cost_estimated: bool,
     /// What is recorded for the run as a whole, if another tool wrote the trace.
-    pub whole: Whole,
+    pub(crate) whole: Whole,
 }
 
 /// Estimates the cost of step `n` in US dollars by its tokens. `None` if a token count or a price
@@ -141,7 +145,7 @@ impl Record {
     /// Returns the counters before the first step: those of the resumed run, and what the run used
     /// that its steps don't record.
     pub fn start(&self) -> Stats {
-        self.resumed.clone().of_whole(&self.whole, &self.facts)
+        self.whole.added_to(self.resumed.clone(), &self.facts)
     }
 
     /// Returns the last step that ran, even if only up to its decision.

@@ -3,10 +3,10 @@
 //!
 //! | function | answers |
 //! |---|---|
-//! | [`replay`], [`replay_from`] | where a set of rules stops the run |
+//! | [`replay()`], [`replay_from`] | where a set of rules stops the run |
 //! | [`survey`] | the state of every rule at one point |
 //! | [`first_stops`] | where each rule stops the run, evaluated independently |
-//! | [`course`] | the totals after each step |
+//! | [`course()`] | the totals after each step |
 //!
 //! Executes nothing, and reads no lines: the facts of the steps come from outside.
 
