@@ -17,6 +17,8 @@ answer, the answer is judged first: rules of `after_decide` are then checked aft
 - \"off\" is the value that disables the rule. \"–\" means that no value does.
 - The engine's budget (`Builder::max_steps`, `[budget]` in an agent file, the limits of a `Task`) isn't a rule. With a step or
   token limit of 0 there, no step runs.
+- `critic_below`, `any_of`, `all_of` and `max_cost` are board's own. The other rules come from QitOS, awaken and potato_agent. The
+  Scores page links to `critic_below`, `Builder::max_cost` adds `max_cost`, and the What-if page evaluates all four.
 - The outcome is board's, and the stop reason is QitOS's word for the end. QitOS has no word for a limit on cost, so `max_cost` has
   the stop reason of a token budget.
 

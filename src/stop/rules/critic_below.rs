@@ -7,6 +7,9 @@ use crate::model::names::the_critic;
 use crate::stop::stats::Below;
 
 /// Stops when a critic's scores stay low.
+///
+/// No other engine has this rule. The Scores page links to it, and the What-if page has a field for
+/// it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CriticBelow {

@@ -6,6 +6,8 @@ use super::*;
 const MAX_NESTING: usize = 16;
 
 /// Stops if any member stops.
+///
+/// No other engine has this rule. The What-if page evaluates it over recorded runs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AnyOf {
@@ -14,6 +16,8 @@ pub struct AnyOf {
 }
 
 /// Stops if every member that isn't off stops.
+///
+/// No other engine has this rule. The What-if page evaluates it over recorded runs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AllOf {

@@ -5,7 +5,8 @@ use super::*;
 /// Stops when the completed steps have cost this much. The result is unknown if a step's cost isn't
 /// recorded and the known costs are below the limit.
 ///
-/// To limit an engine, use [`Builder::max_cost`](crate::engine::Builder::max_cost).
+/// No other engine has this rule. [`Builder::max_cost`](crate::engine::Builder::max_cost) adds it, and
+/// the What-if page has a field for it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MaxCost {
