@@ -377,7 +377,8 @@ impl<A: Agent> Builder<A> {
         self
     }
 
-    /// Adds stop rules of every kind, including custom rules.
+    /// Adds stop rules of every kind, including custom rules and those of a record. The limits of
+    /// this builder override a record's.
     #[must_use]
     pub fn rules(
         mut self,
@@ -607,7 +608,7 @@ impl<A: Agent> Builder<A> {
             self.rules = self.rules.policy(rule);
         }
         let mut budget = self.budget;
-        if budget.steps.is_none() && !self.no_step_limit {
+        if budget.steps.is_none() && !self.no_step_limit && !self.rules.limits_steps() {
             budget = budget.steps(DEFAULT_STEPS, Origin::Default);
         }
         let rules = self.rules.budget(budget);

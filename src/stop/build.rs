@@ -60,9 +60,14 @@ impl<S> fmt::Debug for StopSetBuilder<S> {
 impl<S> StopSetBuilder<S> {
     /// Sets the budget's limits. A limit given here replaces an earlier one; other limits are kept.
     #[must_use]
-    pub fn budget(mut self, budget: Budget) -> Self {
+    pub(crate) fn budget(mut self, budget: Budget) -> Self {
         self.budget = self.budget.overridden_by(budget);
         self
+    }
+
+    /// Returns whether the budget limits the steps.
+    pub(crate) fn limits_steps(&self) -> bool {
+        self.budget.steps.is_some()
     }
 
     /// Adds a rule to the list it belongs to: rules that accept answers go to the completion list,
@@ -130,7 +135,7 @@ impl<S> StopSetBuilder<S> {
         })
     }
 
-    /// Adds all rules of a record or file.
+    /// Adds all rules of a record or file, and the limits of its budget.
     #[must_use]
     pub fn rules(mut self, rules: StopRules) -> Self {
         self.completion

@@ -3,7 +3,9 @@
 use serde_json::json;
 
 use super::*;
-use crate::stop::{Gate, Keyword, MaxRounds, MaxSteps, Origin, Outcome, StopOnTool, StopSpec};
+use crate::stop::{
+    Budget, Gate, Keyword, MaxRounds, MaxSteps, Origin, Outcome, StopOnTool, StopRules, StopSpec,
+};
 
 #[tokio::test]
 async fn a_budget_of_nothing_runs_nothing() {
@@ -151,6 +153,28 @@ async fn case_21_each_gate_names_the_last_step_that_ran() {
     );
     assert_eq!(disk.end()["step_id"], 0);
     assert_eq!(disk.steps.len(), 1);
+}
+
+#[tokio::test]
+async fn the_default_step_limit_yields_to_that_of_recorded_rules() {
+    let asked = || {
+        let recorded = StopRules {
+            budget: Budget::default().steps(2, Origin::Task),
+            ..StopRules::default()
+        };
+        engine((0..12).map(|n| echo(&n.to_string()))).rules(|rules| rules.rules(recorded))
+    };
+    let (result, _) = recorded(asked(), "?").await;
+    assert_eq!(
+        ending(&result.verdict),
+        ("budget_steps", "budget.steps", Some(1))
+    );
+    assert_eq!(result.verdict.limit_from, Some(Origin::Task));
+    let (result, _) = recorded(asked().max_steps(3), "?").await;
+    assert_eq!(
+        (result.verdict.step, result.verdict.limit_from),
+        (Some(2), Some(Origin::Engine))
+    );
 }
 
 #[tokio::test]
