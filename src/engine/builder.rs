@@ -23,7 +23,6 @@ use super::guard::{DynGuard, DynPerson, FnGuard, Guard, GuardCx, Pass, Person};
 use super::history::{HistoryPolicy, Keep};
 use super::hook::{FnHook, Hook, Moment};
 use super::parse::Parser;
-use super::process::Process;
 use super::recovery::{Recovery, RecoverySteps};
 use super::state::State;
 use super::tool::{Tool, ToolError};
@@ -65,7 +64,7 @@ pub(super) struct Parts<D> {
     pub(super) hard_timeout: Option<Duration>,
     pub(super) workspace: Option<PathBuf>,
     pub(super) writer: Option<RunWriter>,
-    pub(super) process: Option<Process>,
+    pub(super) record_process: bool,
     pub(super) parent: Option<String>,
     pub(super) metadata: Map<String, Value>,
     pub(super) prices: Prices,
@@ -127,7 +126,7 @@ impl<A: Agent> Engine<A> {
                 hard_timeout: None,
                 workspace: None,
                 writer: None,
-                process: Some(Process::this()),
+                record_process: true,
                 parent: None,
                 metadata: Map::new(),
                 prices: Prices::default(),
@@ -562,10 +561,11 @@ impl<A: Agent> Builder<A> {
         self
     }
 
-    /// Sets the process to record. Use `None` for reproducible traces.
+    /// Sets whether to record the process id and the host name, which tell board whether the run is
+    /// still alive. Without them, traces are reproducible. The default is true.
     #[must_use]
-    pub fn process(mut self, process: Option<Process>) -> Self {
-        self.parts.process = process;
+    pub fn record_process(mut self, record: bool) -> Self {
+        self.parts.record_process = record;
         self
     }
 

@@ -191,35 +191,6 @@ impl Selector for First {
     }
 }
 
-/// Chooses the candidate with the highest `meta.score`. If scores are equal, chooses the first one.
-/// Candidates without a score come last.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct HighestScore;
-
-impl Selector for HighestScore {
-    fn name(&self) -> &str {
-        "highest_score"
-    }
-
-    fn choose(&self, candidates: &[Candidate]) -> Result<Choice, String> {
-        let score = |candidate: &Candidate| candidate.meta.get("score").and_then(Value::as_f64);
-        let best = candidates
-            .iter()
-            .enumerate()
-            .filter_map(|(index, candidate)| Some((index, score(candidate)?)));
-        // `max_by` returns the last of equal items, so the order is reversed to get the first.
-        let Some((index, best)) = best.rev().max_by(|a, b| a.1.total_cmp(&b.1)) else {
-            return Err("no candidate has a score in `meta`".to_owned());
-        };
-        let scores: Option<Vec<_>> = candidates.iter().map(score).collect();
-        Ok(Choice {
-            index,
-            why: format!("score {best}, the highest of {}", candidates.len()),
-            scores: scores.unwrap_or_default(),
-        })
-    }
-}
-
 impl Decision {
     /// Creates a decision to execute these actions.
     pub fn act(actions: impl IntoIterator<Item = Action>) -> Self {
@@ -392,6 +363,28 @@ mod tests {
             "candidate 1: a decision to act has no actions"
         );
         assert_eq!(Decision::wait("later").validate(), Ok(()));
+    }
+
+    /// Chooses the candidate with the highest `meta.score`, the first one if scores are equal.
+    struct HighestScore;
+
+    impl Selector for HighestScore {
+        fn name(&self) -> &str {
+            "highest_score"
+        }
+
+        fn choose(&self, candidates: &[Candidate]) -> Result<Choice, String> {
+            let score = |candidate: &Candidate| candidate.meta.get("score")?.as_f64();
+            let scores: Option<Vec<_>> = candidates.iter().map(score).collect();
+            let scores = scores.ok_or("a candidate has no score in `meta`")?;
+            let best = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+            let index = scores.iter().position(|score| *score == best);
+            Ok(Choice {
+                index: index.unwrap_or_default(),
+                why: format!("score {best}, the highest of {}", candidates.len()),
+                scores,
+            })
+        }
     }
 
     #[test]

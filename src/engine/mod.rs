@@ -91,7 +91,6 @@ mod log;
 mod model_agent;
 mod off_limits;
 pub mod parse;
-mod process;
 mod recorder;
 mod recovery;
 mod result;
@@ -125,16 +124,16 @@ pub(crate) use clock::SystemClock;
 pub(crate) use clock::splitmix64;
 pub use clock::{Clock, Stepping};
 pub use critic::{Critic, CriticCx, CriticError, Opinion};
-pub use decision::{Action, Candidate, Choice, Decision, HighestScore, Mode, Selector};
-pub use earlier::{Earlier, Unfinished};
+pub use decision::{Action, Candidate, Choice, Decision, Mode, Selector};
+pub use earlier::Earlier;
 pub use env::{Env, EnvError, EnvStep};
 pub use fn_tool::FnTool;
 pub use guard::{Consent, Guard, GuardCx, Pass, Person, Question};
 pub use history::{HistoryPolicy, Keep};
 pub use hook::{Hook, Moment};
 pub use model_agent::{LastCalls, ModelAgent};
-pub use off_limits::OffLimits;
-pub use process::Process;
+#[cfg(feature = "board")]
+pub(crate) use off_limits::OffLimits;
 pub use recovery::{Failure, Recovery, RecoverySteps};
 pub use result::{
     Criterion, CriticOutput, EventRecord, Metrics, ModelTurn, NoAnswer, RunResult, StepRecord,
@@ -143,5 +142,5 @@ pub use result::{
 pub use state::{State, StateDiff, StateError};
 pub use sub_agent::{SubAgent, run_all};
 pub use task::{EnvSpec, Resource, ResourceKind, Task, TaskBudget};
-pub use tool::{Shared, Tool, ToolCx, ToolError, ToolLimits};
+pub use tool::{Tool, ToolCx, ToolError, ToolLimits};
 pub use toolbox::{Status, ToolResult};

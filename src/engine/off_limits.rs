@@ -12,7 +12,7 @@ use std::sync::Arc;
 /// On Unix, a directory is identified by device and inode, so another name or a link for it is also
 /// off limits.
 #[derive(Debug, Clone, Default)]
-pub struct OffLimits(Arc<[Identity]>);
+pub(crate) struct OffLimits(Arc<[Identity]>);
 
 #[cfg(unix)]
 type Identity = (u64, u64);
@@ -21,7 +21,7 @@ type Identity = PathBuf;
 
 impl OffLimits {
     /// Creates a set of directories. Skips directories that don't exist.
-    pub fn new<'a>(dirs: impl IntoIterator<Item = &'a Path>) -> Self {
+    pub(crate) fn new<'a>(dirs: impl IntoIterator<Item = &'a Path>) -> Self {
         #[cfg(unix)]
         let known = |dir: &Path| {
             use std::os::unix::fs::MetadataExt as _;
@@ -35,19 +35,19 @@ impl OffLimits {
     }
 
     /// Returns whether the set is empty.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
     /// Returns whether the directory with this device and inode is in the set.
     #[cfg(unix)]
-    pub fn has(&self, device: u64, inode: u64) -> bool {
+    pub(crate) fn has(&self, device: u64, inode: u64) -> bool {
         self.0.contains(&(device, inode))
     }
 
     /// Returns whether this canonical path is in the set.
     #[cfg(not(unix))]
-    pub fn has_path(&self, path: &Path) -> bool {
+    pub(crate) fn has_path(&self, path: &Path) -> bool {
         self.0.iter().any(|known| known == path)
     }
 }

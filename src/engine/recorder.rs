@@ -8,14 +8,13 @@ use serde_json::{Map, Value, json};
 use super::chat::{ToolCall, ToolSpec};
 use super::decision::{Action, Decision};
 use super::parse::Diagnostics;
-use super::process::Process;
 use super::recovery::Failures;
 use super::result::{CriticOutput, StepRecord, TaskResult};
 use super::state::StateDiff;
 use super::task::Task;
 use super::toolbox::{Status, ToolResult};
 use crate::stop::{LineFacts, StepError, StopRules, StopVerdict, Usage, text_hash};
-use crate::trace::{RunEnd, RunInfo};
+use crate::trace::{RunEnd, RunInfo, host_name};
 
 /// One line of `steps.jsonl`.
 #[derive(Serialize)]
@@ -210,7 +209,7 @@ pub(super) struct Opening<'a> {
     pub(super) tools: &'a [ToolSpec],
     pub(super) seed: Option<u64>,
     pub(super) rules: &'a StopRules,
-    pub(super) process: Option<Process>,
+    pub(super) record_process: bool,
     pub(super) env: Option<&'a str>,
     /// The guards, in order.
     pub(super) guards: Vec<&'a str>,
@@ -255,11 +254,8 @@ impl Opening<'_> {
                 .collect(),
             run_config_hash: Some(format!("{:016x}", text_hash(&config))),
             seed: self.seed.into(),
-            pid: self.process.as_ref().map(|process| process.pid),
-            host: self
-                .process
-                .as_ref()
-                .and_then(|process| process.host.clone()),
+            pid: self.record_process.then(std::process::id),
+            host: self.record_process.then(host_name).flatten(),
             started_at: self.started_at,
             stop_rules: rules,
             parent_run_id: self

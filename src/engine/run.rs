@@ -177,7 +177,7 @@ impl<A: Agent> Engine<A> {
             tools: &specs,
             seed: parts.seed,
             rules: &rules.record(),
-            process: parts.process.clone(),
+            record_process: parts.record_process,
             env: parts.env.as_deref().map(|env| env.name()),
             guards: parts.guards.iter().map(|guard| guard.name()).collect(),
             started_at,

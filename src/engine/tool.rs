@@ -7,7 +7,7 @@ use std::any::Any;
 use std::fmt;
 use std::future::Future;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use schemars::{JsonSchema, SchemaGenerator, generate::SchemaSettings};
@@ -98,7 +98,7 @@ pub trait Tool: Send + Sync {
 }
 
 /// Data that an environment shares with tools.
-pub type Shared = Arc<dyn Any + Send + Sync>;
+pub(crate) type Shared = Arc<dyn Any + Send + Sync>;
 
 /// The context of a tool call.
 #[derive(Debug, Clone, Copy)]
@@ -111,7 +111,7 @@ pub struct ToolCx<'a> {
     /// Number of earlier attempts at this call.
     pub attempt: u32,
     /// Directories to which the call must not write.
-    pub off_limits: &'a OffLimits,
+    pub(crate) off_limits: &'a OffLimits,
     /// The run's directory, if the run is recorded.
     pub run: Option<&'a Path>,
     pub(super) cancel: Option<&'a Cancel>,
@@ -121,12 +121,13 @@ pub struct ToolCx<'a> {
 
 impl<'a> ToolCx<'a> {
     /// Creates a context outside a run, for trying out a tool.
-    pub fn alone(off_limits: &'a OffLimits) -> Self {
+    pub fn alone() -> Self {
+        static NOTHING: LazyLock<OffLimits> = LazyLock::new(OffLimits::default);
         Self {
             step: 0,
             workspace: None,
             attempt: 0,
-            off_limits,
+            off_limits: &NOTHING,
             run: None,
             cancel: None,
             state: None,

@@ -14,6 +14,8 @@ mod disk;
 mod engine_runs;
 #[path = "../support/heavy.rs"]
 mod heavy;
+#[path = "../support/highest_score.rs"]
+mod highest_score;
 #[path = "../support/hostile.rs"]
 #[expect(dead_code, reason = "only a comparison needs harmless texts")]
 mod hostile;

@@ -22,6 +22,8 @@ mod endpoint;
 mod engine_runs;
 #[path = "../support/heavy.rs"]
 mod heavy;
+#[path = "../support/highest_score.rs"]
+mod highest_score;
 #[path = "../support/hostile.rs"]
 #[expect(dead_code, reason = "the name that only a browser can look for")]
 mod hostile;

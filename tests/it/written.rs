@@ -136,7 +136,7 @@ fn agent(agent: Play) -> Builder<Play> {
             1_700_000_000_000_000,
             Duration::from_millis(3),
         ))
-        .process(None)
+        .record_process(false)
 }
 
 fn talks(replies: impl IntoIterator<Item = Result<Reply, ModelError>>) -> Builder<Play> {

@@ -12,11 +12,13 @@ use tokio::sync::Notify;
 use trace_board::engine::parse::ReAct;
 use trace_board::engine::{
     Action, Agent, AgentError, Builder, Cancel, Critic, CriticCx, CriticError, Decision, Done,
-    Engine, HighestScore, Opinion, Process, Reply, Resource, ResourceKind, Scripted, State, StepCx,
-    Stepping, Task, Tool, ToolCx, ToolError,
+    Engine, Opinion, Reply, Resource, ResourceKind, Scripted, State, StepCx, Stepping, Task, Tool,
+    ToolCx, ToolError,
 };
 use trace_board::stop::Origin;
 use trace_board::trace::RunWriter;
+
+use crate::highest_score::HighestScore;
 
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 struct Notes {
@@ -172,7 +174,7 @@ fn with_failures(
             1_790_000_000_000_000,
             Duration::from_millis(40),
         ))
-        .process(None)
+        .record_process(false)
 }
 
 /// Records all runs below `root`. `gone` is the id of a process that has exited.
@@ -287,14 +289,10 @@ pub(crate) fn make(root: &Path, gone: u32) {
     );
     for (name, pid) in [("died", gone), ("waiting", std::process::id())] {
         let called = Arc::new(Notify::new());
-        let process = Process {
-            pid,
-            ..Process::this()
-        };
         let engine = play([echo("one"), Decision::act([Action::new("hang")])])
             .tool(Hang(Arc::clone(&called)));
         let engine = engine
-            .process(Some(process))
+            .record_process(true)
             .record(RunWriter::create(root, name).unwrap())
             .build()
             .unwrap();
@@ -307,5 +305,10 @@ pub(crate) fn make(root: &Path, gone: u32) {
         });
         // A killed process drops nothing, and dropping the run would close it.
         std::mem::forget(run);
+        let manifest = root.join(name).join("manifest.json");
+        let text = std::fs::read_to_string(&manifest).unwrap();
+        let of = |pid: u32| format!("\"pid\": {pid},");
+        assert_eq!(text.matches(&of(std::process::id())).count(), 1);
+        std::fs::write(&manifest, text.replace(&of(std::process::id()), &of(pid))).unwrap();
     }
 }

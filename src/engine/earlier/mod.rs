@@ -19,7 +19,7 @@ use serde_json::value::RawValue;
 use self::lines::{Lines, StepBack};
 use self::past::Past;
 pub(super) use self::past::Spent;
-pub use self::past::Unfinished;
+pub(crate) use self::past::Unfinished;
 use super::recovery::Failures;
 use super::state::{OF_DATA, State};
 use super::talk::Conversation;
@@ -227,7 +227,7 @@ impl Earlier {
     }
 
     /// Returns the step that began but wasn't finished, if any.
-    pub fn unfinished(&self) -> Option<Unfinished> {
+    pub(crate) fn unfinished(&self) -> Option<Unfinished> {
         self.unfinished
     }
 

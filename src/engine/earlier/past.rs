@@ -56,8 +56,7 @@ impl Event {
 
 /// A step that began but has no line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[non_exhaustive]
-pub struct Unfinished {
+pub(crate) struct Unfinished {
     /// The step's number, counted from 0. The step is repeated.
     pub step: u64,
     /// Number of events of the step.

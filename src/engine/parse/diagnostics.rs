@@ -35,9 +35,9 @@ pub struct Diagnostics {
     /// The grammar that the parser expects.
     pub contract: &'static str,
     /// An error if there is no decision, otherwise a warning.
-    pub severity: Severity,
+    pub(crate) severity: Severity,
     /// The kind of problem.
-    pub code: Trouble,
+    pub(crate) code: Trouble,
     /// The problem in one sentence.
     pub summary: String,
     /// The location, the repairs and the ignored parts. May be empty.
@@ -50,7 +50,7 @@ pub struct Diagnostics {
     /// The most invasive repair that was needed to get the decision. `None` if there is no
     /// decision.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub extraction_mode: Option<Extraction>,
+    pub(crate) extraction_mode: Option<Extraction>,
     /// Whether the text had to be repaired.
     pub salvage_applied: bool,
     /// The path of the wrong field, such as `actions[1].args`.
@@ -65,7 +65,7 @@ pub struct Diagnostics {
 /// The severity of a problem.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Severity {
+pub(crate) enum Severity {
     /// The text has no decision.
     Error,
     /// The text has a decision, but something was repaired or ignored.
@@ -76,7 +76,7 @@ pub enum Severity {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
-pub enum Trouble {
+pub(crate) enum Trouble {
     /// The text is blank.
     EmptyOutput,
     /// The text has no action, answer or wait.
@@ -105,7 +105,7 @@ pub enum Trouble {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
-pub enum Extraction {
+pub(crate) enum Extraction {
     /// No repair.
     Direct,
     /// Removed a code fence.

@@ -1,7 +1,7 @@
 //! Parses decisions from a model's text.
 //!
-//! Supports three text grammars ([`ReAct`], [`JsonText`], [`XmlText`]) and native tool calls
-//! ([`native()`]). Independent of models, tools and the engine's loop. A parser never guesses what
+//! Supports three text grammars ([`ReAct`], [`JsonText`], [`XmlText`]) and native tool calls.
+//! Independent of models, tools and the engine's loop. A parser never guesses what
 //! a model meant: an ambiguous text is refused, and [`Diagnostics::repair_instruction`] asks the
 //! model for a new one. Plain text isn't an answer.
 //!
@@ -47,9 +47,13 @@ mod xml;
 
 use std::fmt::Write as _;
 
-pub use diagnostics::{Diagnostics, Extraction, Parsed, Severity, Trouble};
+pub use diagnostics::{Diagnostics, Parsed};
+#[cfg(test)]
+pub(crate) use diagnostics::{Extraction, Severity, Trouble};
 pub(super) use draft::after_reasoning;
 pub use json::JsonText;
+// The fuzz targets call it.
+#[doc(hidden)]
 pub use native::native;
 pub use react::ReAct;
 pub use xml::XmlText;

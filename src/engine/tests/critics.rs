@@ -225,7 +225,7 @@ async fn a_retried_step_sees_the_results_that_the_retry_is_about() {
             .tool(Echo)
             .env(Road { at: 0, seen: 0 })
             .critic(critic)
-            .process(None)
+            .record_process(false)
     };
     let retry = Opinion::retry("no").instruction("Look again.");
     let (result, disk) = recorded(sees(says("retries", [retry])), "?").await;

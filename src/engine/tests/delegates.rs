@@ -43,7 +43,7 @@ impl Env for World {
     async fn reset(&mut self, _: &Task) -> Result<(), EnvError> {
         Ok(())
     }
-    fn shared(&self) -> Option<Shared> {
+    fn shared(&self) -> Option<std::sync::Arc<dyn std::any::Any + Send + Sync>> {
         Some(Arc::new(42_i32))
     }
     async fn observe(&mut self) -> Result<Value, EnvError> {
@@ -120,7 +120,7 @@ async fn a_part_of_the_work_is_a_run_of_its_own() {
     let root = tempfile::tempdir().unwrap();
     let part = || engine([echo("deep"), Decision::final_answer("found it")]);
     let lost = || engine([Decision::wait("")]).max_steps(1);
-    let fails = || Engine::builder(Cannot).process(None);
+    let fails = || Engine::builder(Cannot).record_process(false);
     let ask = |who: &str| Action::new(who).arg("task", "look for it");
     let play = engine([
         Decision::act([ask("scout"), ask("scout"), ask("lost"), ask("fails")]),

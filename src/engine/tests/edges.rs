@@ -28,7 +28,7 @@ async fn the_task_reaches_the_model_even_in_a_late_request() {
     let builder = Engine::builder(LetsTheModelFinish)
         .tool(Echo)
         .model(model)
-        .process(None);
+        .record_process(false);
     let (result, disk) = recorded(builder, "Say it.").await;
     assert_eq!(result.answer(), Some("done"));
     let inputs: Vec<_> = disk
@@ -90,7 +90,7 @@ async fn a_native_call_is_answered_under_its_id_also_beside_a_text_parser() {
         .tool(Echo)
         .model(listens.clone())
         .parser(ReAct)
-        .process(None);
+        .record_process(false);
     let (result, _) = recorded(builder, "?").await;
     assert_eq!(result.answer(), Some("heard"));
     let requests = listens.0.lock().unwrap();
@@ -161,7 +161,7 @@ async fn a_panic_before_the_first_await_is_caught_too() {
     let builder = Engine::builder(Quiet)
         .model(Scripted::new([Reply::text("hello")]))
         .parser(Grumpy)
-        .process(None);
+        .record_process(false);
     let (result, _) = recorded(builder, "?").await;
     assert_eq!(
         ending(&result.verdict),
@@ -233,7 +233,7 @@ async fn a_dropped_run_records_the_open_step_with_its_tokens_and_time() {
         .model(Silent)
         .tool(Echo)
         .clock(Stepping::new(0, Duration::from_millis(7)))
-        .process(None)
+        .record_process(false)
         .record(writer)
         .build()
         .unwrap()
@@ -299,7 +299,7 @@ async fn a_state_that_panics_while_it_is_first_serialized_ends_as_a_failure() {
             Ok(State::new(&*task.objective, Trap))
         }
     }
-    let (result, disk) = recorded(Engine::builder(Traps).process(None), "?").await;
+    let (result, disk) = recorded(Engine::builder(Traps).record_process(false), "?").await;
     assert_eq!(result.verdict.code, crate::stop::Code::AgentFailed);
     assert_eq!(result.verdict.reading.detail, "panicked: not today");
     assert_eq!(disk.manifest["status"], "failed");
@@ -360,8 +360,13 @@ async fn an_answer_that_was_refused_is_no_answer() {
         stops: true,
         decision: Decision::final_answer("nearly"),
     };
-    let (result, disk) =
-        recorded(Engine::builder(refused).stop(keyword()).process(None), "?").await;
+    let (result, disk) = recorded(
+        Engine::builder(refused)
+            .stop(keyword())
+            .record_process(false),
+        "?",
+    )
+    .await;
     assert_eq!(
         ending(&result.verdict),
         ("agent_condition", "agent", Some(0))
@@ -386,7 +391,7 @@ async fn an_answer_that_was_refused_is_no_answer() {
         Engine::builder(set)
             .stop(keyword())
             .max_steps(2)
-            .process(None),
+            .record_process(false),
         "?",
     )
     .await;
@@ -414,7 +419,8 @@ async fn a_reason_that_an_agent_sets_is_the_reason() {
         ("agent_condition", "agent_condition", Outcome::Halted),
         ("env_terminal", "env_terminal", Outcome::Halted),
     ] {
-        let (result, disk) = recorded(Engine::builder(sets(reason)).process(None), "?").await;
+        let (result, disk) =
+            recorded(Engine::builder(sets(reason)).record_process(false), "?").await;
         assert_eq!(
             (result.verdict.code.as_str(), result.verdict.outcome),
             (code, outcome),
@@ -422,7 +428,7 @@ async fn a_reason_that_an_agent_sets_is_the_reason() {
         );
         assert_eq!(disk.manifest["summary"]["stop_reason"], reason);
     }
-    let (result, _) = recorded(Engine::builder(sets("tired")).process(None), "?").await;
+    let (result, _) = recorded(Engine::builder(sets("tired")).record_process(false), "?").await;
     assert_eq!(
         ending(&result.verdict),
         ("step_failed", "recovery", Some(0))

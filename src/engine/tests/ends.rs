@@ -372,7 +372,7 @@ async fn the_lower_of_the_states_step_limit_and_the_budget_counts() {
             max_steps,
             current_step: 0,
         })
-        .process(None)
+        .record_process(false)
     };
     let ends = async |builder: Builder<Own>, task: Task| {
         let (result, disk) = recorded(builder, task).await;
@@ -412,7 +412,7 @@ async fn a_refused_state_is_in_the_result_with_its_stop_reason() {
             max_steps,
             current_step,
         };
-        let (result, disk) = recorded(Engine::builder(agent).process(None), "t").await;
+        let (result, disk) = recorded(Engine::builder(agent).record_process(false), "t").await;
         assert_eq!(
             (ending(&result.verdict), &*result.verdict.reading.detail),
             (

@@ -135,7 +135,7 @@ async fn broken(part: &'static str, panics: bool) -> (RunResult<Notes>, Disk) {
             }
         })
     });
-    recorded(builder.max_steps(2).process(None), "Break.").await
+    recorded(builder.max_steps(2).record_process(false), "Break.").await
 }
 
 #[tokio::test]
@@ -247,7 +247,11 @@ async fn case_15_failed_steps_in_a_row_and_in_all() {
             }
         }
     }
-    let fails = |until| Engine::builder(Fails(until)).max_steps(20).process(None);
+    let fails = |until| {
+        Engine::builder(Fails(until))
+            .max_steps(20)
+            .record_process(false)
+    };
     let (result, disk) = recorded(fails(9), "?").await;
     assert_eq!(ending(&result.verdict), ("final", "decision", Some(9)));
     assert_eq!(
@@ -351,7 +355,7 @@ async fn recovery_is_exhausted_only_if_something_was_recovered() {
     let ends = async |fatal, recovers: fn(&Failure<'_>) -> bool| {
         let builder = Engine::builder(Fails { fatal })
             .recovery(recovers)
-            .process(None);
+            .record_process(false);
         let (result, disk) = recorded(builder, "?").await;
         assert_eq!(disk.manifest["stop"]["stop_reason"], "unrecoverable_error");
         let (verdict, last) = (&result.verdict, result.steps.last().unwrap());

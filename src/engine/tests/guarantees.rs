@@ -152,7 +152,7 @@ async fn a_rule_in_code_gets_the_counters_the_calls_and_the_texts() {
         .model(Scripted::new(replies))
         .tool(Echo)
         .clock(Stepping::new(0, Duration::from_millis(1)))
-        .process(None)
+        .record_process(false)
         .rules(|rules| rules.policy_with(Sees(heard.clone())));
     let (result, _) = recorded(play, "t").await;
     let unknown = "error: unknown tool \\\"nothing\\\"; known tools: echo";
@@ -231,7 +231,7 @@ async fn each_limit_of_a_task_ends_the_run_under_its_name() {
             .model(Scripted::new(replies()))
             .tool(Echo)
             .clock(Stepping::new(0, Duration::from_millis(1)))
-            .process(None)
+            .record_process(false)
             .max_steps(9)
             .max_tokens(1_000)
             .max_runtime(Duration::from_secs(60));
@@ -361,7 +361,7 @@ async fn every_piece_of_a_reply_can_be_printed() {
     let play = Engine::builder(Asks)
         .model(Scripted::new([Reply::text("Four.")]))
         .on_text(move |text| hear(&out, text))
-        .process(None);
+        .record_process(false);
     let (result, _) = recorded(play, "2 + 2?").await;
     assert_eq!(result.answer(), Some("Four."));
     assert_eq!(*printed.lock().unwrap(), ["Four."]);
@@ -397,7 +397,7 @@ impl Agent for Reads {
 async fn the_task_reaches_the_state_the_agent_and_the_prompt() {
     let play = Engine::builder(Reads)
         .model(Scripted::new([Reply::text("Seen.")]))
-        .process(None);
+        .record_process(false);
     let task = Task::new("Look.")
         .input("file", "a.txt")
         .constraint("network", false);
@@ -525,7 +525,7 @@ async fn every_field_of_the_state_is_recorded_as_it_changes() {
             Ok(())
         }
     }
-    let (_, disk) = recorded(Engine::builder(Sets).process(None), "t").await;
+    let (_, disk) = recorded(Engine::builder(Sets).record_process(false), "t").await;
     let diff = &disk.steps[0]["state_diff"];
     for (field, before, after) in [
         ("metadata", json!({}), json!({"phase": "plan"})),

@@ -133,7 +133,7 @@ pub(super) fn engine(decisions: impl IntoIterator<Item = Decision>) -> Builder<P
             1_700_000_000_000_000,
             Duration::from_millis(1),
         ))
-        .process(None)
+        .record_process(false)
 }
 
 /// Waits until it is dropped, and requests that itself.

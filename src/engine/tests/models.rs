@@ -12,7 +12,7 @@ fn asks(replies: impl IntoIterator<Item = Result<Reply, ModelError>>) -> Builder
         .model(Scripted::with_failures(replies))
         .tool(Echo)
         .clock(Stepping::new(0, Duration::from_millis(1)))
-        .process(None)
+        .record_process(false)
 }
 
 fn call(id: &str, arguments: &str) -> ToolCall {
@@ -408,7 +408,7 @@ async fn a_model_agent_asks_its_task_until_the_model_replies() {
         .model(Scripted::with_failures(replies))
         .tool(Echo)
         .clock(Stepping::new(0, Duration::from_millis(1)))
-        .process(None);
+        .record_process(false);
     let (result, disk) = recorded(builder, "Say it.").await;
     assert_eq!(ending(&result.verdict).0, "final");
     let failed = disk.steps.iter().filter(|step| !step["error"].is_null());

@@ -184,7 +184,7 @@ async fn a_reason_that_the_agent_sets_counts_before_the_stop_of_a_critic() {
         stops_at: None,
     };
     let play = Engine::builder(agent).critic(Temper(vec![(0.0, 0)]));
-    let (result, disk) = recorded(play.process(None), "Play.").await;
+    let (result, disk) = recorded(play.record_process(false), "Play.").await;
     assert_eq!(result.verdict.source, Source::Agent);
     let files = Files::open(&disk.dir.as_ref().unwrap().path().join("r"));
     let key = RunKey::new("r");
@@ -231,7 +231,7 @@ proptest! {
             .limits_from(Origin::Cli)
             .cancel(cancel.clone())
             .clock(Stepping::new(0, Duration::from_millis(3)))
-            .process(None);
+            .record_process(false);
         if let Some(ms) = ms {
             builder = builder.max_runtime(Duration::from_millis(ms));
         }

@@ -72,7 +72,7 @@ fn asking(replies: impl IntoIterator<Item = Reply>) -> (Builder<Counts>, Arc<Mut
     let builder = Engine::builder(Counts)
         .model(model)
         .tool(Echo)
-        .process(None);
+        .record_process(false);
     (
         builder.clock(Stepping::new(
             1_700_000_000_000_000,
@@ -131,7 +131,7 @@ async fn a_killed_run_goes_on_as_if_it_had_not_been() {
     assert_eq!((earlier.steps(), earlier.torn_bytes()), (2, 11));
     assert_eq!(
         earlier.unfinished(),
-        Some(Unfinished {
+        Some(super::super::earlier::Unfinished {
             step: 2,
             events: 5,
             tokens: 110

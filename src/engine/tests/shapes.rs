@@ -84,7 +84,7 @@ impl Critic<Shapes> for Sets {
 #[tokio::test]
 async fn a_failed_step_restores_a_state_of_any_type() {
     let engine = Engine::builder(Shaped { fails: Some(1) })
-        .process(None)
+        .record_process(false)
         .build()
         .unwrap();
     let result = engine.run("t").await;
@@ -101,7 +101,7 @@ async fn a_failed_step_restores_a_state_of_any_type() {
 async fn a_critics_patch_leaves_the_rest_as_it_was() {
     let engine = Engine::builder(Shaped { fails: None })
         .critic(Sets)
-        .process(None)
+        .record_process(false)
         .build()
         .unwrap();
     let result = engine.run("t").await;

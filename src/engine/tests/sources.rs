@@ -40,7 +40,7 @@ impl<F: FnMut(&mut State<()>) + Send> Agent for Sets<F> {
 
 async fn ends(set: impl FnMut(&mut State<()>) + Send) -> (String, Outcome, Option<String>) {
     let result = Engine::builder(Sets(set))
-        .process(None)
+        .record_process(false)
         .build()
         .unwrap()
         .run("t")
@@ -113,7 +113,7 @@ async fn the_engine_sets_the_task_of_the_state() {
             Ok(Some(Decision::final_answer(&*state.task)))
         }
     }
-    let (result, disk) = recorded(Engine::builder(Forgets).process(None), "the task").await;
+    let (result, disk) = recorded(Engine::builder(Forgets).record_process(false), "the task").await;
     assert_eq!(result.answer(), Some("the task"));
     assert_eq!(disk.events[0]["payload"]["state"]["task"], "the task");
 }
@@ -125,7 +125,7 @@ async fn an_agent_or_an_environment_completes_nothing_without_an_answer() {
             Engine::builder(Sets(move |state: &mut State<()>| {
                 state.set_stop(reason, None).unwrap();
             }))
-            .process(None),
+            .record_process(false),
             "t",
         )
         .await;
@@ -156,7 +156,7 @@ async fn a_policy_needs_an_answer_to_complete_a_run() {
     }
     let engine =
         Engine::builder(Sets(|_: &mut State<()>| {})).rules(|rules| rules.policy_with(Done));
-    let result = engine.process(None).build().unwrap().run("t").await;
+    let result = engine.record_process(false).build().unwrap().run("t").await;
     assert_eq!(
         (&result.verdict.code, result.verdict.outcome),
         (&Code::Final, Outcome::Halted)
@@ -170,7 +170,7 @@ async fn a_policy_needs_an_answer_to_complete_a_run() {
 #[tokio::test]
 async fn success_is_the_recorded_reason_if_the_agent_reports_it() {
     let set = |state: &mut State<()>| state.set_stop("success", Some("42".to_owned())).unwrap();
-    let (result, disk) = recorded(Engine::builder(Sets(set)).process(None), "t").await;
+    let (result, disk) = recorded(Engine::builder(Sets(set)).record_process(false), "t").await;
     let state = result.state.unwrap();
     assert_eq!(state.stop_reason.as_deref(), Some("success"));
     assert_eq!(disk.manifest["summary"]["stop_reason"], "success");
@@ -209,7 +209,7 @@ async fn criteria_get_results_that_the_trace_holds() {
     let engine = Engine::builder(Sets(set))
         .critic(Checks)
         .record(writer)
-        .process(None)
+        .record_process(false)
         .build()
         .unwrap();
     let task = ["the file is there", "the tests pass", "nobody looked"]
@@ -434,7 +434,7 @@ async fn what_replies_cost_is_told_or_estimated_and_ends_a_run() {
     let writer = RunWriter::create(runs.path(), "run").unwrap();
     let engine = Engine::builder(Asks)
         .tool(Echo)
-        .process(None)
+        .record_process(false)
         .prices(prices)
         .record(writer);
     let engine = engine.model(Scripted::new([told, cached, calls("c")]));

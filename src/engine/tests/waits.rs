@@ -138,7 +138,7 @@ async fn what_begins_is_in_the_trace_before_it_begins() {
         .tool(looks.clone())
         .env(looks.clone())
         .critic(looks.clone())
-        .process(None)
+        .record_process(false)
         .record(RunWriter::create(dir.path(), "r").unwrap());
     let result = builder.build().unwrap().run("Look.").await;
     assert_eq!(result.answer(), Some("done"));
@@ -192,7 +192,7 @@ async fn a_step_is_complete_before_the_next_one_begins() {
     }
     let dir = tempfile::tempdir().unwrap();
     let builder = Engine::builder(Counts(dir.path().join("r")))
-        .process(None)
+        .record_process(false)
         .record(RunWriter::create(dir.path(), "r").unwrap());
     let result = builder.build().unwrap().run("Count.").await;
     assert_eq!((result.answer(), result.step_count), (Some("done"), 3));

@@ -57,6 +57,7 @@ async fn call_beside<T: Tool>(
     args: serde_json::Value,
     off_limits: &OffLimits,
 ) -> Result<T::Output, ToolError> {
-    let cx = ToolCx::alone(off_limits);
+    let mut cx = ToolCx::alone();
+    cx.off_limits = off_limits;
     tool.call(serde_json::from_value(args).unwrap(), cx).await
 }

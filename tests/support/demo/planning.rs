@@ -6,7 +6,8 @@ use serde_json::json;
 
 use super::cast::{Actor, Decided, Device, Nothing, act, answer, engine, field};
 use super::stage::{Run, Stage};
-use trace_board::engine::{Action, Decision, Done, HighestScore, State, StepCx, Task};
+use crate::highest_score::HighestScore;
+use trace_board::engine::{Action, Decision, Done, State, StepCx, Task};
 use trace_board::error::Result;
 use trace_board::tools::{ListDir, WriteFile};
 

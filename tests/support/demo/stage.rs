@@ -84,7 +84,7 @@ impl Stage {
         let engine = engine
             .workspace(self.desk.path())
             .seed(SEED)
-            .process(None)
+            .record_process(false)
             .record(writer);
         let engine = engine
             .clock(Arc::clone(&self.clock))
