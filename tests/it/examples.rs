@@ -197,9 +197,18 @@ fn the_first_agent_of_the_docs_is_compiled_and_has_as_many_lines_as_they_say() {
     let program = block(&library, "```no_run,standalone_crate\n");
     let guide = text("docs/agents.md");
     assert_eq!(block(&guide, "```rust\n"), program);
-    let lines = program.lines().filter(|line| !line.is_empty()).count();
-    assert!(
-        guide.contains(&format!("| **total** | **{lines}** |")),
-        "{lines}"
-    );
+    let elsewhere = [
+        "rig/src/main.rs",
+        "clerk_pydantic_ai.py",
+        "clerk_agents_sdk.py",
+    ]
+    .map(|path| text(&format!("examples/elsewhere/{path}")));
+    let programs = [&program, &elsewhere[0], &elsewhere[1], &elsewhere[2]];
+    let totals = programs.map(|program| {
+        assert!(!program.contains("//"), "a comment");
+        let lines = program.lines().filter(|line| !line.trim().is_empty());
+        format!("**{}**", lines.count())
+    });
+    let totals = format!("| **total** | {} |", totals.join(" | "));
+    assert!(guide.contains(&totals), "{totals}");
 }
