@@ -1,9 +1,9 @@
 //! Finds where each rule, evaluated independently, first stops a recorded run. One pass evaluates
 //! any number of rules.
 //!
-//! [`replay`](super::replay()) ends when the first rule stops the run. Here the run continues as recorded,
-//! so that every rule is evaluated over the whole run. What the run would have done after its
-//! recorded end is unknown.
+//! [`replay`](super::replay()) ends when the first rule stops the run. Here the run continues as
+//! recorded, so that every rule is evaluated over the whole run. What the run would have done after
+//! its recorded end is unknown.
 
 use crate::model::{Code, Gate, Outcome, Reading, Source};
 use crate::stop::{Ask, Check, Entry, GateSet, Stats, StepFacts, StopSet, Unknown, ending};
