@@ -308,7 +308,7 @@ async fn many_failures_are_counted_but_neither_listed_nor_fed_back_without_bound
             Err(AgentError::new(format!("failure {}", cx.step)))
         }
     }
-    let engine = Engine::builder(Fails).max_steps(120).process(None);
+    let engine = Engine::builder(Fails).max_steps(120);
     let engine = engine.recovery(RecoverySteps {
         consecutive: 1_000,
         total: 1_000,
