@@ -34,12 +34,14 @@ fn at(page: &Page, n: usize) {
     ));
 }
 
+/// Where the mark of the strip is, in thousandths of its width.
+const MARKED: &str =
+    "(line => Math.round(line.getBBox().x / line.ownerSVGElement.viewBox.baseVal.width * 1000))
+        (document.querySelector('#strip .here'))";
+
 /// Returns the strip's mark for the current step, in thousandths of its width.
 fn marked(page: &Page) -> u64 {
-    let place =
-        "(line => Math.round(line.getBBox().x / line.ownerSVGElement.viewBox.baseVal.width * 1000))
-        (document.querySelector('#strip .here'))";
-    page.eval(place).as_u64().unwrap_or_default()
+    page.eval(MARKED).as_u64().unwrap_or_default()
 }
 
 #[test]
@@ -81,7 +83,7 @@ fn a_press_on_the_strip_shows_the_step_below_it() {
     page.click("#strip .strip-links"); // in its middle
     page.wait("['149', '150'].includes(document.querySelector('#stepview').dataset.n)");
     page.wait("location.search === `?step=${document.querySelector('#stepview').dataset.n}`");
-    assert!([498, 502].contains(&marked(&page)), "{}", marked(&page));
+    page.wait(&format!("[498, 502].includes({MARKED})"));
     // The highlights are also links with text, which the keyboard reaches.
     page.eval("document.querySelector('#strip .took a').focus()");
     page.press("Enter");

@@ -368,7 +368,8 @@ fn an_interruption_is_a_line_and_its_call_is_cancelled() {
     let (_dir, _board, page) = page("s.jsonl", &text, "?tab=transcript");
     let (head, shown) = page.split_once("id=\"transcript\"").unwrap();
     let (_, outline) = head.split_once("id=\"outline\"").unwrap();
-    assert!(outline.contains("1 cancelled"), "{outline}");
+    // Not also "1 cancelled".
+    assert!(outline.contains(" · interrupted<"), "{outline}");
     assert!(!outline.contains("1 failed"), "{outline}");
     let line = "<p class=\"dv\"><span>Interrupted by the user · Bash was cancelled</span></p>";
     assert!(shown.contains(line), "{shown}");
