@@ -26,8 +26,11 @@ const RESULTS: &str = "tool-results";
 const LARGE: &str = "<system>The tool output is large.";
 /// At most this many of the newest generations are read. Vibe keeps two.
 const MAX_GENERATIONS: usize = 8;
-/// The chunks of a session are read up to this many bytes.
+/// The chunks of a session are read up to this many bytes, and this many for each list.
 const MAX_BYTES: usize = 64 << 20;
+const MAX_CHUNKS: usize = 10_000;
+/// What belongs to a message is searched for in this many entries. It's usually the first.
+const MAX_SEARCHED: usize = 200;
 
 fields! {
     struct Manifest {
@@ -79,7 +82,12 @@ pub(super) fn records(manifest: &str, nearby: &dyn Nearby) -> io::Result<String>
     let mut left = MAX_BYTES;
     let mut lists = |part: Option<&str>, path: &[&str]| -> io::Result<(Vec<String>, bool)> {
         let (mut lists, mut is_whole) = (Vec::new(), true);
-        for chunk in listed(part.and_then(|part| member(part, "chunks"))) {
+        let chunks = listed(part.and_then(|part| member(part, "chunks")));
+        for (at, chunk) in chunks.enumerate() {
+            if at == MAX_CHUNKS {
+                is_whole = false;
+                break;
+            }
             let name = text(Some(chunk)).unwrap_or_default();
             let list = nearby.text(&[CHUNKS, &format!("{name}.json")])?;
             match list.filter(|list| list.len() <= left && is_list(list)) {
@@ -142,7 +150,11 @@ struct ShownTurn<'a> {
 }
 
 /// What the program shows, by turns.
-struct Shown<'a>(VecDeque<ShownTurn<'a>>);
+struct Shown<'a> {
+    turns: VecDeque<ShownTurn<'a>>,
+    /// The prompts that weren't found among them.
+    misses: usize,
+}
 
 impl<'a> Shown<'a> {
     fn of(entries: impl Iterator<Item = Entry<'a>>) -> Self {
@@ -162,24 +174,29 @@ impl<'a> Shown<'a> {
                 _ => {}
             }
         }
-        Self(turns)
+        Self { turns, misses: 0 }
     }
 
     /// Returns the next turn with this prompt, or nothing if there is none.
     fn turn(&mut self, prompt: &str) -> ShownTurn<'a> {
-        let at = self.0.iter().position(|turn| turn.prompt == prompt);
+        if self.misses > MAX_SEARCHED {
+            return ShownTurn::default();
+        }
+        let at = self.turns.iter().position(|turn| turn.prompt == prompt);
         let Some(at) = at else {
+            self.misses += 1;
             return ShownTurn::default();
         };
-        self.0.drain(..at);
-        self.0.pop_front().unwrap_or_default()
+        self.turns.drain(..at);
+        self.turns.pop_front().unwrap_or_default()
     }
 }
 
 impl<'a> ShownTurn<'a> {
     /// Takes the next reply with this text, and returns when it came.
     fn reply(&mut self, said: &str) -> Option<&'a str> {
-        let at = self.replies.iter().position(|(text, _)| text == said)?;
+        let mut replies = self.replies.iter().take(MAX_SEARCHED);
+        let at = replies.position(|(text, _)| text == said)?;
         self.replies.remove(at)?.1
     }
 
@@ -202,7 +219,7 @@ impl<'a> ShownTurn<'a> {
                 tool => tool == Some(name) && has_all(),
             }
         };
-        let at = self.calls.iter().position(fits)?;
+        let at = self.calls.iter().take(MAX_SEARCHED).position(fits)?;
         self.calls.remove(at)
     }
 }
@@ -220,7 +237,7 @@ struct Records<'a> {
     shown: Shown<'a>,
     turn: ShownTurn<'a>,
     /// The calls without a result, by id, and what the program shows of them.
-    open: Vec<(String, Option<Entry<'a>>)>,
+    open: VecDeque<(String, Option<Entry<'a>>)>,
     text: String,
     count: u64,
 }
@@ -231,7 +248,7 @@ impl<'a> Records<'a> {
             nearby,
             shown,
             turn: ShownTurn::default(),
-            open: Vec::new(),
+            open: VecDeque::new(),
             text: String::new(),
             count: 0,
         }
@@ -304,13 +321,18 @@ impl<'a> Records<'a> {
             let entry = text(Some(name))
                 .and_then(|name| self.turn.call(&name, of("value").unwrap_or("{}")));
             at = at.or(entry.as_ref().and_then(|entry| entry.created));
-            self.open.push((text(Some(id)).unwrap_or_default(), entry));
+            self.open
+                .push_back((text(Some(id)).unwrap_or_default(), entry));
             let raw = of("raw")
                 .filter(|raw| is_text(Some(raw)))
                 .unwrap_or("\"{}\"");
             parts.push(format!(
                 "{{\"type\":\"tool_call\",\"id\":{id},\"name\":{name},\"arguments_json\":{raw}}}"
             ));
+        }
+        // A call that never got a result doesn't hide later ones.
+        while self.open.len() > MAX_SEARCHED {
+            self.open.pop_front();
         }
         let parts = parts.join(",");
         self.add(
@@ -322,8 +344,9 @@ impl<'a> Records<'a> {
 
     fn result(&mut self, message: &Asked<'_>, content: &str, said: &str) -> io::Result<()> {
         let id = text(message.call).unwrap_or_default();
-        let open = self.open.iter().position(|(call, _)| *call == id);
-        let entry = open.and_then(|at| self.open.swap_remove(at).1);
+        let mut open = self.open.iter().take(MAX_SEARCHED);
+        let open = open.position(|(call, _)| *call == id);
+        let entry = open.and_then(|at| self.open.remove(at)?.1);
         let state = entry.as_ref().and_then(|entry| entry.state);
         let output = state
             .and_then(|state| member(state, "output"))
