@@ -1,6 +1,8 @@
 //! Runs the critics after a step and applies their opinions. The first critic in order that doesn't
 //! say continue decides.
 
+use std::time::Duration;
+
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
@@ -14,6 +16,11 @@ use super::session::Session;
 use super::state::{Snapshot, State};
 use super::value::to_value_lossy;
 use crate::stop::{Code, CriticFact, CriticWish, Gate, Source};
+
+/// The time of one critic. A model that judges may take ten minutes for a reply, and be asked again.
+const CRITIC_LIMIT: Duration = Duration::from_secs(30 * 60);
+/// The error of a critic that takes longer.
+const NO_OPINION: &str = "no opinion within 30 minutes";
 
 impl<A: Agent> Session<A> {
     /// Runs the critics on a step after `reduce`.
@@ -34,7 +41,10 @@ impl<A: Agent> Session<A> {
                 results: &record.results,
             };
             let cancel = &self.parts.cancel;
-            let judging = async { critic.judge(cx).await };
+            let judging = async {
+                let judged = tokio::time::timeout(CRITIC_LIMIT, critic.judge(cx)).await;
+                judged.unwrap_or_else(|_| Err(CriticError::new(NO_OPINION)))
+            };
             // The run's time limit leaves an existing answer time to be judged.
             let judged = if record.facts.candidate {
                 cancel.guard_judging(judging).await

@@ -77,6 +77,35 @@ async fn case_7_and_8_an_answer_on_the_last_step_is_kept_and_a_text_is_not_an_an
     assert_eq!(disk.manifest["summary"]["final_result"], json!(null));
 }
 
+/// Like a tool, a critic can't keep a run without limits from ending.
+#[tokio::test(start_paused = true)]
+async fn a_critic_that_hangs_fails_after_half_an_hour() {
+    struct Hangs;
+    impl<D: Sync> Critic<D> for Hangs {
+        fn name(&self) -> &str {
+            "hangs"
+        }
+        async fn judge(&self, _: CriticCx<'_, D>) -> Result<Opinion, CriticError> {
+            std::future::pending().await
+        }
+    }
+    let begun = tokio::time::Instant::now();
+    let play = engine([Decision::final_answer("done")]).critic(Hangs);
+    let (result, disk) = recorded(play, "t").await;
+    assert_eq!(begun.elapsed().as_secs(), 30 * 60);
+    assert_eq!(result.verdict.code.as_str(), "criterion_error");
+    assert!(
+        result
+            .verdict
+            .reading
+            .detail
+            .contains("no opinion within 30 minutes"),
+        "{}",
+        result.verdict.reading.detail
+    );
+    assert_eq!(disk.manifest["status"], "failed");
+}
+
 #[tokio::test]
 async fn case_9_a_refused_answer_comes_back_as_feedback() {
     struct Learns(Vec<String>);
