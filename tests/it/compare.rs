@@ -154,6 +154,10 @@ fn the_page_opens_the_first_difference() {
                 Results already differ at step 0.";
     assert_eq!(texts(&page, ".pagehead .says"), [says]);
     assert_eq!(texts(&page, ".diverge h3 a"), ["Step 1", "Step 1"]);
+    // A step of one run alone is worded as in its list, without the call.
+    let alone = texts(&page, "section > .scroll .align tr").join("; ");
+    assert!(alone.contains("replace_lines cart.sh"), "{alone}");
+    assert!(!alone.contains("replace_lines("), "{alone}");
     assert_eq!(
         hrefs(&page, ".diverge h3 a"),
         ["/runs/fix_bug?step=1", "/runs/loop?step=1"]

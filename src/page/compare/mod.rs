@@ -964,7 +964,13 @@ fn cells<'a>(steps: &[(&RunView<'a>, Option<usize>)], is_same: bool) -> Vec<Opti
     let mut cells: Vec<Option<Cell<'_>>> = steps.iter().map(cell).collect();
     let mut said = cells.iter().flatten().map(|cell| cell.words.as_str());
     let first = said.next();
-    if is_same || said.any(|words| Some(words) != first) || steps.len() < 2 {
+    let (mut others, mut differs) = (0, false);
+    for words in said {
+        others += 1;
+        differs |= Some(words) != first;
+    }
+    // A step of one run alone has nothing to differ from.
+    if is_same || differs || others == 0 {
         return cells;
     }
     let relative = |(view, n): &(&RunView<'a>, Option<usize>)| {
