@@ -224,6 +224,11 @@ fn prompts_may_consist_of_pictures() {
     assert_eq!(shown.matches("class=\"b you\"").count(), 5, "{shown}");
     assert_eq!(shown.matches("Like this?").count(), 2, "{shown}");
     assert_eq!(shown.matches("Twice.").count(), 1, "{shown}");
+    // The outline names the prompt that the reply answers.
+    assert!(outline.contains(">Twice.<"), "{outline}");
+    let alone = lines(&[user(1, &json!([picture("image/png")])), reply(2, "m", 9)]);
+    let (_dir_of_one, _board_of_one, one) = self::page("s.jsonl", &alone, "?tab=transcript");
+    let (outline, _) = one.split_once("id=\"transcript\"").unwrap();
     assert!(outline.contains(">Image<"), "{outline}");
     let key = segment(board.json("/api/runs")["runs"][0]["key"].as_str().unwrap());
     let markdown = board.get(&format!("/runs/{key}/transcript.md"));

@@ -433,8 +433,8 @@ impl<'a> RunHead<'a> {
         add("duplicates", has_same.then_some(stored));
         for copy in relation.differences.iter().take(MAX_CHILDREN) {
             // An end that only the duplicate records is the run's.
-            let is_same = summary.verdict.sentence.starts_with(&copy.verdict);
-            let verdict = (copy.is_other_end && !is_same).then_some(&copy.verdict);
+            let is_other = copy.is_other_end && !relation.is_end_of(copy);
+            let verdict = is_other.then_some(&copy.verdict);
             let words = verdict
                 .into_iter()
                 .chain(&copy.differs)

@@ -34,9 +34,9 @@ use crate::page::run::steps::Window;
 use crate::page::run_view::{RunView, micros};
 use crate::page::step::fill::{StepPlace, card, started_by, step_brief};
 use crate::page::step::messages::{
-    Prompted, UserCommand, compaction_in_words, compactions_before, interruption_before,
-    line_of_prompt, model_change, pictures_in, prompts_or_task, system_before,
-    user_commands_before,
+    Prompted, UserCommand, answered_prompt, compaction_in_words, compactions_before,
+    interruption_before, line_of_prompt, model_change, pictures_in, prompt_line, prompts_or_task,
+    system_before, user_commands_before,
 };
 use crate::page::step::{Asset, StepError};
 
@@ -611,9 +611,8 @@ impl OutlineRow {
         is_last: bool,
         is_current: bool,
     ) -> Self {
-        // Earlier ones got no reply.
-        let prompts = prompts_or_task(view, step, usize::MAX);
-        let words = prompts.first().map(line_of_prompt);
+        let prompt = answered_prompt(view, step);
+        let words = prompt.as_ref().map(line_of_prompt);
         let row = Self {
             step,
             href: at_step(view.key(), step),
@@ -633,7 +632,7 @@ impl OutlineRow {
         let Some(turn) = turn else { return row };
         let (ended, is_error) = ended(view, turn.first..turn.end, is_last);
         let mut facts: Vec<String> = Vec::new();
-        let asked = prompts.last().and_then(|prompt| prompt.ts).or(turn.started);
+        let asked = prompt.and_then(|prompt| prompt.ts).or(turn.started);
         facts.extend(asked.map(|ts| short_time(view, ts)));
         facts.push(format::counted(turn.end - turn.first, "step"));
         facts.extend(turn.took.filter(|took| *took > 0).map(micros));
@@ -789,10 +788,7 @@ impl<'a> SavedTranscript<'a> {
     pub(crate) fn turns(&self, steps: &Range<usize>) -> Vec<(usize, Line)> {
         let turns = self.0.turns.iter();
         let turns = turns.filter(|turn| steps.contains(&turn.start));
-        let row = |turn: &Range<usize>| {
-            let prompts = prompts_or_task(self.0.view, turn.start, 1);
-            Some((turn.start, prompts.first().map(line_of_prompt)?))
-        };
+        let row = |turn: &Range<usize>| Some((turn.start, prompt_line(self.0.view, turn.start)?));
         turns.filter_map(row).collect()
     }
 

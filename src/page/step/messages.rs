@@ -355,12 +355,26 @@ pub(crate) fn line_of_prompt(prompt: &Prompted) -> Line {
         .into()
 }
 
-/// Returns the beginning of the prompt that step `n` answers, or of the task, on one line. Prompts
-/// before that got no reply.
+/// Returns the prompt that step `n` answers, or the task. Prompts before that got no reply. Reads only
+/// its record, because there may be any number of them.
+pub(crate) fn answered_prompt(view: &RunView<'_>, n: usize) -> Option<Prompted> {
+    let last = events_before(view, n).and_then(|Range { start, end }| {
+        let events = view.index.events().range(start..end).enumerate();
+        let prompts = events.filter(|(_, event)| is_prompt(view.index.name(event.stage)));
+        prompts.last().map(|(offset, _)| start + offset)
+    });
+    last.and_then(|at| prompts_in(view, n, at..at + 1, usize::MAX).pop())
+        .or_else(|| prompts_or_task(view, n, 1).pop())
+}
+
+/// Returns the beginning of the prompt that step `n` answers, or of the task, on one line.
 pub(crate) fn prompt_line(view: &RunView<'_>, n: usize) -> Option<Line> {
-    prompts_or_task(view, n, usize::MAX)
-        .last()
-        .map(line_of_prompt)
+    answered_prompt(view, n).as_ref().map(line_of_prompt)
+}
+
+/// Returns whether an event of this stage is a prompt.
+fn is_prompt(stage: &str) -> bool {
+    matches!(stage, "prompt" | QUEUED)
 }
 
 /// The prompts before a step that have the same words.
@@ -377,18 +391,24 @@ fn first_prompts_before(view: &RunView<'_>, n: usize, most: usize) -> Vec<Prompt
         return Vec::new();
     };
     let last = (end + 1).min(view.index.events().len());
+    prompts_in(view, n, start..last, most)
+}
+
+/// Returns the prompts before step `n` in these events, at most `most`.
+fn prompts_in(view: &RunView<'_>, n: usize, range: Range<usize>, most: usize) -> Vec<Prompted> {
+    let (start, reply) = (range.start, events_before(view, n).map(|before| before.end));
     let mut found: Vec<(usize, Prompted)> = Vec::new();
     let mut known: HashMap<String, SameWords> = HashMap::new();
     // A text may occur both in a prompt and in another record of it. The prompt takes precedence.
-    for is_prompt in [true, false] {
+    for of_prompt in [true, false] {
         // A record with several messages may contain the reply and the text before it.
-        for (offset, event) in view.index.events().range(start..last).enumerate() {
+        for (offset, event) in view.index.events().range(range.clone()).enumerate() {
             if found.len() >= most {
                 break;
             }
             let at = start + offset;
             let stage = view.index.name(event.stage);
-            if matches!(stage, "prompt" | QUEUED) != is_prompt || !is_prompt && stage != USER_TEXT {
+            if is_prompt(stage) != of_prompt || !of_prompt && stage != USER_TEXT {
                 continue;
             }
             let Ok(record) = view.lines.record(TraceFile::Events, event.span) else {
@@ -398,7 +418,7 @@ fn first_prompts_before(view: &RunView<'_>, n: usize, most: usize) -> Vec<Prompt
             let Some(json) = Json::parse(&record.text) else {
                 continue;
             };
-            let is_reply = at == end;
+            let is_reply = Some(at) == reply;
             let (words, has_pictures) = match messages(&json) {
                 Some(list) => (listed_before(list, n, words_of(view)), false),
                 None if is_reply => (Vec::new(), false),
@@ -422,15 +442,15 @@ fn first_prompts_before(view: &RunView<'_>, n: usize, most: usize) -> Vec<Prompt
                     if let Some((_, other)) = found.get_mut(other) {
                         (other.event, other.has_pictures) = (Some(at), true);
                     }
-                    same.unrepeated += usize::from(is_prompt);
+                    same.unrepeated += usize::from(of_prompt);
                     continue;
                 }
-                if !is_prompt && same.unrepeated > 0 {
+                if !of_prompt && same.unrepeated > 0 {
                     same.unrepeated -= 1;
                     continue;
                 }
                 if has_pictures {
-                    same.unrepeated += usize::from(is_prompt);
+                    same.unrepeated += usize::from(of_prompt);
                 } else {
                     same.bare = Some(found.len());
                 }
