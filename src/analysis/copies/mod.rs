@@ -233,6 +233,7 @@ fn captured_end(output: &Summary, run: &Summary) -> CapturedEnd {
     // With another number of steps, the steps have other ordinals.
     verdict.step = verdict.step.filter(|_| output.steps == run.steps);
     CapturedEnd {
+        output: output.key.as_str().to_owned(),
         verdict,
         life: output.life.clone(),
         answer: output.answer.clone(),

@@ -178,6 +178,12 @@ impl Relation {
         }
     }
 
+    /// Returns whether the run's end is the one that this copy records.
+    pub(crate) fn is_end_of(&self, copy: &CopyDifferences) -> bool {
+        let end = self.end.as_ref();
+        copy.is_other_end && end.is_some_and(|end| end.output == copy.key.as_str())
+    }
+
     /// Returns the notes shown with a verdict: where else the run is stored, and what the copies
     /// record about its end.
     pub fn notes(&self) -> impl Iterator<Item = String> {
@@ -212,14 +218,11 @@ impl Relation {
             .paid_by
             .as_ref()
             .map(|key| format!("the cost is included in the recorded cost of {key}"));
-        // The verdict says what only the output records.
-        let is_said = |words: &&String| {
-            let end = self.end.as_ref().map(|end| end.verdict.sentence.as_str());
-            let parts = words.split_once(" records: ");
-            parts.is_some_and(|(key, said)| end == Some(&*format!("{said} · recorded in {key}")))
-        };
-        let differences = self.copies_say.iter().filter(|words| !is_said(words));
-        let differences = differences.take(MAX_SHOWN).cloned();
+        let differences = self.differences.iter().flat_map(|copy| {
+            // The verdict says what only the output records.
+            copy.words().skip(usize::from(self.is_end_of(copy)))
+        });
+        let differences = differences.take(MAX_SHOWN);
         [duplicate, copied, records, also, separate_children, paid_by]
             .into_iter()
             .flatten()
@@ -230,6 +233,8 @@ impl Relation {
 /// The end of a run as its captured output records it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CapturedEnd {
+    /// The key of the output.
+    pub output: String,
     /// The verdict, which names the output.
     pub verdict: Verdict,
     /// The liveness.
