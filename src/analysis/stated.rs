@@ -200,7 +200,11 @@ fn summed(index: &Index, unit: &str, stated: &[Stated<f64>]) -> Option<Stated<f6
                 .filter(|lines| is_counted(*lines))
                 .unwrap_or(index.newest_len());
             let is_open = index.stop().is_some_and(StopVerdict::is_of_open_step);
-            let ran = lines.max(rounds(index) - usize::from(is_open && rounds(index) > lines));
+            let ran = match rounds(index) {
+                // The step within which the run was dropped isn't in the totals.
+                rounds if is_open && rounds > lines => rounds - 1,
+                rounds => lines.max(rounds),
+            };
             // A lost or damaged file may have contained more.
             let is_whole = newest_run(index).all(|(_, step)| step.fate.is_readable()) && ran > 0;
             is_whole.then(|| of(ran as f64, LINES))
