@@ -8,12 +8,12 @@ pub trait Nearby {
     /// Fails if it can't be read now.
     fn names(&self, path: &[&str]) -> std::io::Result<Vec<String>>;
 
-    /// Returns the text of a file. Returns `None` if it doesn't exist, isn't a regular file, is too
-    /// large, or isn't UTF-8.
+    /// Returns the text of a file. Returns `None` if it doesn't exist, isn't a regular file, has more
+    /// than `most` bytes or more than any record, or isn't UTF-8.
     ///
     /// # Errors
     /// Fails if it can't be read now.
-    fn text(&self, path: &[&str]) -> std::io::Result<Option<String>>;
+    fn text(&self, path: &[&str], most: usize) -> std::io::Result<Option<String>>;
 }
 
 /// Makes the records before those in a run's file from other files. The paths of those begin in the

@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::beneath::{Dir, Kind};
-use super::patience::{Patience, is_lasting};
+use super::composed::existing;
+use super::patience::Patience;
 use super::stamp::Stamp;
 use super::unpacked::Unpacked;
 use crate::format::{Before, Nearby};
@@ -72,7 +73,7 @@ impl Files {
         let below = path
             .iter()
             .fold(self.below.clone(), |below, name| below.join(name));
-        lasting(Dir::open(&self.root, &below))
+        existing(Dir::open(&self.root, &below))
     }
 }
 
@@ -87,24 +88,25 @@ impl Nearby for Files {
             .collect())
     }
 
-    fn text(&self, path: &[&str]) -> io::Result<Option<String>> {
+    fn text(&self, path: &[&str], most: usize) -> io::Result<Option<String>> {
         let Some((name, dir)) = path.split_last() else {
             return Ok(None);
         };
+        let most = MAX_LINE_BYTES.min(most as u64);
         let Some(dir) = self.dir(dir)?.filter(|_| is_plain(name)) else {
             return Ok(None);
         };
-        let is_file = matches!(lasting(dir.look(name.as_ref()))?, Some((Kind::File, _)));
+        let is_file = matches!(existing(dir.look(name.as_ref()))?, Some((Kind::File, _)));
         let opened = if is_file {
-            lasting(dir.file(name.as_ref()))?
+            existing(dir.file(name.as_ref()))?
         } else {
             None
         };
-        let Some((file, stamp)) = opened.filter(|(_, stamp)| stamp.size <= MAX_LINE_BYTES) else {
+        let Some((file, stamp)) = opened.filter(|(_, stamp)| stamp.size <= most) else {
             return Ok(None);
         };
         let mut bytes = Vec::with_capacity(usize::try_from(stamp.size).unwrap_or_default() + 1);
-        file.take(MAX_LINE_BYTES).read_to_end(&mut bytes)?;
+        file.take(most).read_to_end(&mut bytes)?;
         Ok(String::from_utf8(bytes).ok())
     }
 }
@@ -112,13 +114,4 @@ impl Nearby for Files {
 /// Returns whether a name from a file is that of a file in a directory, and not a path.
 fn is_plain(name: &str) -> bool {
     !name.is_empty() && !name.starts_with('.') && !name.contains(['/', '\\', '\0', ':'])
-}
-
-/// Returns `None` if something doesn't exist, or is a link or something else that isn't opened.
-fn lasting<T>(found: io::Result<T>) -> io::Result<Option<T>> {
-    match found {
-        Ok(found) => Ok(Some(found)),
-        Err(error) if is_lasting(&error) => Ok(None),
-        Err(error) => Err(error),
-    }
 }

@@ -144,7 +144,7 @@ impl Place<'_> {
 }
 
 /// Returns `None` if something doesn't exist, or is a link or something else that isn't opened.
-fn existing<T>(found: io::Result<T>) -> io::Result<Option<T>> {
+pub(super) fn existing<T>(found: io::Result<T>) -> io::Result<Option<T>> {
     match found {
         Ok(found) => Ok(Some(found)),
         Err(error) if is_lasting(&error) => Ok(None),

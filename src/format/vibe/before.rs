@@ -26,7 +26,9 @@ const RESULTS: &str = "tool-results";
 const LARGE: &str = "<system>The tool output is large.";
 /// At most this many of the newest generations are read. Vibe keeps two.
 const MAX_GENERATIONS: usize = 8;
-/// The chunks of a session are read up to this many bytes, and this many for each list.
+/// Longer manifests aren't read; bytes. One is read each time that a journal changes.
+const MAX_MANIFEST_BYTES: usize = 1 << 20;
+/// The files of a session are read up to this many bytes, and this many chunks for each list.
 const MAX_BYTES: usize = 64 << 20;
 const MAX_CHUNKS: usize = 10_000;
 /// What belongs to a message is searched for in this many entries. It's usually the first.
@@ -56,7 +58,11 @@ pub(super) fn snapshot(name: &str, nearby: &dyn Nearby) -> io::Result<Option<Str
     let mut generations = nearby.names(&[GENERATIONS])?;
     generations.sort_unstable();
     for generation in generations.iter().rev().take(MAX_GENERATIONS) {
-        let Some(manifest) = nearby.text(&[GENERATIONS, generation, "manifest.json"])? else {
+        let Some(manifest) = nearby.text(
+            &[GENERATIONS, generation, "manifest.json"],
+            MAX_MANIFEST_BYTES,
+        )?
+        else {
             continue;
         };
         let segment = Manifest::of(&manifest).segment;
@@ -80,7 +86,7 @@ pub(super) fn records(manifest: &str, nearby: &dyn Nearby) -> io::Result<String>
     let manifest = Manifest::of(manifest);
     let generation = text(manifest.generation).unwrap_or_default();
     let mut left = MAX_BYTES;
-    let mut lists = |part: Option<&str>, path: &[&str]| -> io::Result<(Vec<String>, bool)> {
+    let mut lists = |part: Option<&str>, path: &[&str]| -> io::Result<(Vec<String>, bool, bool)> {
         let (mut lists, mut is_whole) = (Vec::new(), true);
         let chunks = listed(part.and_then(|part| member(part, "chunks")));
         for (at, chunk) in chunks.enumerate() {
@@ -89,8 +95,8 @@ pub(super) fn records(manifest: &str, nearby: &dyn Nearby) -> io::Result<String>
                 break;
             }
             let name = text(Some(chunk)).unwrap_or_default();
-            let list = nearby.text(&[CHUNKS, &format!("{name}.json")])?;
-            match list.filter(|list| list.len() <= left && is_list(list)) {
+            let list = nearby.text(&[CHUNKS, &format!("{name}.json")], left)?;
+            match list.filter(|list| is_list(list)) {
                 Some(list) => {
                     left -= list.len();
                     lists.push(list);
@@ -100,32 +106,34 @@ pub(super) fn records(manifest: &str, nearby: &dyn Nearby) -> io::Result<String>
         }
         // What isn't in a chunk yet.
         let file = text(part.and_then(|part| member(part, "path"))).unwrap_or_default();
-        let document = nearby.text(&[GENERATIONS, &generation, &file])?;
-        let document =
-            document.filter(|document| document.len() <= left && Json::is_json(document));
+        let document = nearby.text(&[GENERATIONS, &generation, &file], left)?;
+        let document = document.filter(|document| Json::is_json(document));
         let rest = document.as_deref().and_then(|document| {
             path.iter()
                 .try_fold(document, |value, key| member(value, key))
         });
-        lists.extend(rest.filter(|rest| is_list(rest)).map(str::to_owned));
-        is_whole &= document.is_some();
-        if let Some(compactions) = document
-            .as_deref()
-            .and_then(|it| count(member(it, "compaction_count")))
-        {
-            is_whole &= compactions == 0;
+        if let Some(rest) = rest.filter(|rest| is_list(rest)) {
+            left = left.saturating_sub(rest.len());
+            lists.push(rest.to_owned());
         }
-        Ok((lists, is_whole))
+        is_whole &= document.is_some();
+        let compactions = document
+            .as_deref()
+            .and_then(|it| count(member(it, "compaction_count")));
+        Ok((lists, is_whole, compactions.is_some_and(|count| count > 0)))
     };
-    let (messages, is_whole) = lists(manifest.checkpoint, &["context", "messages"])?;
-    let (entries, _) = lists(manifest.shown, &["snapshot", "history", "entries"])?;
+    let (messages, is_whole, is_compacted) = lists(manifest.checkpoint, &["context", "messages"])?;
+    let (entries, ..) = lists(manifest.shown, &["snapshot", "history", "entries"])?;
     let entries = entries
         .iter()
         .flat_map(|list| walk::items(list))
         .map(Entry::of);
-    let mut records = Records::new(Shown::of(entries), nearby);
-    if !is_whole {
+    let mut records = Records::new(Shown::of(entries), nearby, left);
+    if is_compacted {
         records.add("compacted", "null", None);
+    }
+    if !is_whole {
+        records.add("missing", "null", None);
     }
     for message in messages.iter().flat_map(|list| walk::items(list)) {
         records.message(message)?;
@@ -234,6 +242,8 @@ fn is_same(a: &str, b: &str) -> bool {
 /// The records so far.
 struct Records<'a> {
     nearby: &'a dyn Nearby,
+    /// How many bytes of large results may still be read.
+    left: usize,
     shown: Shown<'a>,
     turn: ShownTurn<'a>,
     /// The calls without a result, by id, and what the program shows of them.
@@ -243,9 +253,10 @@ struct Records<'a> {
 }
 
 impl<'a> Records<'a> {
-    fn new(shown: Shown<'a>, nearby: &'a dyn Nearby) -> Self {
+    fn new(shown: Shown<'a>, nearby: &'a dyn Nearby, left: usize) -> Self {
         Self {
             nearby,
+            left,
             shown,
             turn: ShownTurn::default(),
             open: VecDeque::new(),
@@ -356,9 +367,10 @@ impl<'a> Records<'a> {
         let file =
             is_large.then(|| format!("{}-{id}.json", text(message.name).unwrap_or_default()));
         let whole = match file {
-            Some(file) => self.nearby.text(&[RESULTS, &file])?,
+            Some(file) => self.nearby.text(&[RESULTS, &file], self.left)?,
             None => None,
         };
+        self.left -= whole.as_ref().map_or(0, String::len);
         let whole = whole.filter(|whole| Json::is_json(whole));
         let result = match (whole, output) {
             (Some(whole), _) => format!("{{\"structured_content\":{whole}}}"),

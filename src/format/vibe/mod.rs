@@ -189,7 +189,8 @@ struct Session {
 /// The records before the journal.
 #[derive(Debug, Default)]
 struct Made {
-    /// Whether the conversation was compacted, or a part of it is gone.
+    /// Whether the conversation was compacted, and whether it was or a part of it is gone.
+    is_compacted: bool,
     is_partial: bool,
     /// The replies at the output limit, which aren't in the model's context.
     discarded: u64,
@@ -372,10 +373,11 @@ impl Reader for Session {
                 run.run_id = run.run_id.take().or_else(|| short(id));
             }
             ("projection_delta", _) => self.shown(&payload, mark, draft),
-            ("compacted" | "discarded", _) => {
+            ("compacted" | "missing" | "discarded", _) => {
                 draft.event(mark);
                 if let Some(made) = &mut self.made {
-                    made.is_partial |= kind == "compacted";
+                    made.is_compacted |= kind == "compacted";
+                    made.is_partial |= kind != "discarded";
                     made.discarded += u64::from(kind == "discarded");
                 }
             }
@@ -432,9 +434,13 @@ impl Reader for Session {
             ""
         };
         let counted = match (&self.made, past) {
-            (Some(made), _) if made.is_partial => {
+            (Some(made), _) if made.is_compacted => {
                 "The steps before it are from the session's saved state, without tokens. Vibe compacted \
                  the conversation, so earlier steps are unknown."
+            }
+            (Some(made), _) if made.is_partial => {
+                "The steps before it are from the session's saved state, without tokens. A part of that \
+                 state is missing or can't be read, so more steps are unknown."
             }
             (Some(_), _) => {
                 "The steps before it are from the session's saved state, without tokens."

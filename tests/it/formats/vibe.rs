@@ -655,7 +655,9 @@ fn a_saved_state_that_lacks_a_part_says_so() {
     let row = read(&path).row;
     assert_eq!((row.steps, row.turns, row.model_calls), (1, None, None));
     assert!(
-        row.verdict.second.contains("earlier steps are unknown"),
+        row.verdict
+            .second
+            .contains("A part of that state is missing"),
         "{}",
         row.verdict.second
     );
@@ -669,7 +671,7 @@ fn a_saved_state_that_lacks_a_part_says_so() {
             .row
             .verdict
             .second
-            .contains("earlier steps are unknown")
+            .contains("A part of that state is missing")
     );
     // Without the state, the journal says what it knows.
     std::fs::remove_dir_all(dir.join("generations")).expect("removed");
