@@ -360,8 +360,8 @@ pub(crate) fn line_of_prompt(prompt: &Prompted) -> Line {
 pub(crate) fn answered_prompt(view: &RunView<'_>, n: usize) -> Option<Prompted> {
     let last = events_before(view, n).and_then(|Range { start, end }| {
         let events = view.index.events().range(start..end).enumerate();
-        let prompts = events.filter(|(_, event)| is_prompt(view.index.name(event.stage)));
-        prompts.last().map(|(offset, _)| start + offset)
+        let mut prompts = events.filter(|(_, event)| is_prompt(view.index.name(event.stage)));
+        prompts.next_back().map(|(offset, _)| start + offset)
     });
     last.and_then(|at| prompts_in(view, n, at..at + 1, usize::MAX).pop())
         .or_else(|| prompts_or_task(view, n, 1).pop())
