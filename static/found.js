@@ -45,8 +45,8 @@ function count() {
   const before = hits.slice(0, at).reduce((sum, some) => sum + some, now?.k + 1);
   const all = hits.reduce((sum, some) => sum + some, own - hits[at]);
   const of = (count, noun, ending = "s") => `${count} ${noun}${count === 1 ? "" : ending}`;
-  const place = hits.length ? `${before} of ${of(all, "match", "es")} in ${of(steps.length, "step")}` : `${now?.k + 1} of ${own} in step ${now?.n}, ${output.dataset.words}`;
-  const words = own ? place : output.dataset.words;
+  const place = hits.length ? `${before} of ${of(all, "match", "es")} in ${of(steps.length, "step")}` : `${now?.k + 1} of ${of(own, "match", "es")} in step ${now?.n}; step ${at + 1} of ${output.dataset.words}`;
+  const words = own ? (hits.length ? output.dataset.words.replace(/^.*? steps?(?=,|$)/, place) : place) : output.dataset.words;
   if (output.textContent !== words) output.textContent = words; // screen readers announce a change
 }
 

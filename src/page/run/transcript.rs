@@ -17,7 +17,7 @@ use crate::analysis::search::{LineMatch, Needle};
 use crate::analysis::summary::Summary;
 use crate::analysis::timing::{began, took};
 use crate::analysis::turn_end::TurnEnd;
-use crate::analysis::turns::{Turn, cost_words, turn_steps};
+use crate::analysis::turns::{Turn, cost_words, prompts, turn_steps};
 use crate::live::{HitSink, Run, search};
 use crate::model::TraceFile;
 use crate::model::json::Json;
@@ -86,6 +86,8 @@ pub(crate) struct Find {
     steps: Vec<usize>,
     /// How often each of these steps shows the text. Empty if there are too many steps to count.
     hits: Vec<usize>,
+    /// The number of other steps whose records have the text where the transcript doesn't show it.
+    hidden: usize,
     /// Why the text can't be searched for, or what wasn't searched. Empty if all was.
     note: String,
 }
@@ -130,8 +132,21 @@ impl Find {
                 find.hits
                     .push(writer.block(*n).map_or(0, |block| block.hits(text)));
             }
+            if find.hits.len() == find.steps.len() {
+                find.leave_out_hidden();
+            }
         }
         find
+    }
+
+    /// Removes the steps that don't show the text.
+    fn leave_out_hidden(&mut self) {
+        let shown = |(step, hits): (usize, usize)| (hits > 0).then_some((step, hits));
+        let all = std::mem::take(&mut self.steps).into_iter();
+        let hits = std::mem::take(&mut self.hits);
+        let found = all.len();
+        (self.steps, self.hits) = all.zip(hits).filter_map(shown).unzip();
+        self.hidden = found - self.steps.len();
     }
 
     /// Returns the first step found.
@@ -141,23 +156,33 @@ impl Find {
 
     /// Returns the numbers of hits and of steps found, or the reason if there aren't any.
     fn words(&self) -> String {
-        let hits: usize = self.hits.iter().sum();
-        let words = match self.steps.len() {
-            _ if self.text.is_empty() => return String::new(),
-            0 if !self.note.is_empty() => return self.note.clone(),
-            0 => "no matches".to_owned(),
-            MAX_FOUND.. => format!("more than {} steps", format::count(MAX_FOUND as u64 - 1)),
-            steps if hits > 0 => format!(
-                "{} in {}",
-                format::counted(hits, "match"),
-                format::counted(steps, "step")
-            ),
-            steps => format::counted(steps, "step"),
-        };
-        match self.note.as_str() {
-            "" => words,
-            note => format!("{words}, {note}"),
+        if self.text.is_empty() {
+            return String::new();
         }
+        let hits: usize = self.hits.iter().sum();
+        let steps = format::counted(self.steps.len(), "step");
+        let mut all = match self.steps.len() {
+            0 if self.hidden == 0 && self.note.is_empty() => vec!["no matches".to_owned()],
+            0 => Vec::new(),
+            MAX_FOUND.. => vec![format!(
+                "more than {} steps",
+                format::count(MAX_FOUND as u64 - 1)
+            )],
+            _ if hits > 0 => vec![format!("{} in {steps}", format::counted(hits, "match"))],
+            _ => vec![steps],
+        };
+        if self.hidden > 0 {
+            let word = if all.is_empty() { "only" } else { "also" };
+            let records = if self.hidden == 1 {
+                "record"
+            } else {
+                "records"
+            };
+            let steps = format::counted(self.hidden, "step");
+            all.push(format!("{word} in the {records} of {steps}"));
+        }
+        all.extend(Some(self.note.clone()).filter(|note| !note.is_empty()));
+        all.join(", ")
     }
 
     /// Returns the steps and their hits as the script reads them.
@@ -329,13 +354,16 @@ pub(crate) struct TranscriptPart<'a> {
 
 impl HtmlSafe for TranscriptPart<'_> {}
 
-/// The prompts after the last step of a run, and the interruption before them or what is left out of
-/// them.
+/// The prompts after the last step of a run, the interruption before them or what is left out of
+/// them, and how the run ended.
 #[derive(Template)]
 #[template(path = "run/transcript_rest.html")]
 pub(crate) struct Rest {
     dividers: Vec<Line>,
     prompts: Vec<Said>,
+    /// The verdict. Empty while the run is alive.
+    end: Line,
+    is_error: bool,
 }
 
 impl HtmlSafe for Rest {}
@@ -532,10 +560,9 @@ impl Outline {
         let prices = view.summary.prices.as_deref().filter(|_| !is_recorded);
         // A prompt without a reply begins no turn. If the run has no steps, its task is that prompt.
         let steps = view.index.steps().len();
-        let unanswered = prompts_or_task(view, steps, 1);
-        let unanswered = unanswered.first().map(line_of_prompt);
+        let last = prompts_or_task(view, steps, MAX_PROMPTS);
         let row = |(k, turn): (usize, &Range<usize>)| {
-            let is_last = k + 1 == turns.len() && unanswered.is_none();
+            let is_last = k + 1 == turns.len() && last.is_empty();
             let facts = near
                 .contains(&k)
                 .then(|| Turn::new(view.index, turn.clone()));
@@ -544,14 +571,35 @@ impl Outline {
                 false => String::new(),
             };
             let is_current = k == current;
-            OutlineRow::new(view, turn.start, facts.as_ref(), cost, is_last, is_current)
+            let row = OutlineRow::new(view, turn.start, facts.as_ref(), cost, is_last, is_current);
+            let others = match facts {
+                Some(_) => unanswered_before(view, turn.start),
+                None => Vec::new(),
+            };
+            let others = others.into_iter().map(|prompt| {
+                let href = at_step(view.key(), turn.start);
+                OutlineRow::unanswered(view, turn.start, href, &prompt)
+            });
+            others.chain([row]).collect::<Vec<_>>()
         };
         let rows = turns.iter().enumerate();
         let rows = rows.skip(listed.start).take(listed.len());
-        let mut rows: Vec<OutlineRow> = rows.map(row).collect();
-        let all = turns.len() + usize::from(unanswered.is_some());
+        let mut rows: Vec<OutlineRow> = rows.flat_map(row).collect();
+        let all = match listed.len() == turns.len() && near.len() == turns.len() {
+            true => rows.len(),
+            // Those without an answer are read only near the current prompt.
+            false => prompts(view.index).len().max(turns.len()),
+        } + last.len();
         if listed.end == turns.len() {
-            rows.extend(unanswered.map(|words| OutlineRow::unanswered(view, steps, &words)));
+            let until = last.len();
+            rows.extend(last.iter().enumerate().map(|(at, prompt)| {
+                let mut row = OutlineRow::unanswered(view, steps, at_end(view, steps), prompt);
+                if at + 1 == until {
+                    (row.ended, row.is_error) = ended_as_run(view);
+                }
+                row.is_current = steps == 0 && at == 0;
+                row
+            }));
         }
         Self {
             steps,
@@ -581,23 +629,22 @@ fn groups(key: &str, turns: &[Range<usize>], range: Range<usize>) -> Vec<Link> {
 }
 
 impl OutlineRow {
-    /// Describes the prompt after the last of `steps` steps.
-    fn unanswered(view: &RunView<'_>, steps: usize, words: &Line) -> Self {
-        let href = match steps.checked_sub(1) {
-            Some(last) => at_step(view.key(), last),
-            None => href::with_query(&href::run(view.key()), &[("tab", "transcript")]),
+    /// Describes a prompt before `step` that no step answers, and that is shown at `href`.
+    fn unanswered(view: &RunView<'_>, step: usize, href: String, prompt: &Prompted) -> Self {
+        let facts = match prompt.ts {
+            Some(ts) => format!("{} · no steps", short_time(view, ts)),
+            None => "No steps".to_owned(),
         };
-        let (ended, is_error) = ended_as_run(view);
         Self {
-            step: steps,
+            step,
             href,
-            words: Phrase::coded(words.as_str()),
-            facts: "No steps".into(),
-            ended,
-            is_error,
+            words: Phrase::coded(line_of_prompt(prompt).as_str()),
+            facts: facts.into(),
+            ended: Line::default(),
+            is_error: false,
             failed: Line::default(),
             cancelled: Line::default(),
-            is_current: steps == 0,
+            is_current: false,
         }
     }
 
@@ -659,6 +706,25 @@ impl OutlineRow {
             },
             ..row
         }
+    }
+}
+
+/// Returns the prompts before step `n` but the one that it answers.
+fn unanswered_before(view: &RunView<'_>, n: usize) -> Vec<Prompted> {
+    let answered = answered_prompt(view, n).and_then(|prompt| prompt.event);
+    let mut prompts = prompts_or_task(view, n, MAX_PROMPTS);
+    match prompts.iter().position(|prompt| prompt.event == answered) {
+        Some(at) => prompts.truncate(at),
+        None => prompts.clear(),
+    }
+    prompts
+}
+
+/// Returns the address of what follows the last of `steps` steps.
+fn at_end(view: &RunView<'_>, steps: usize) -> String {
+    match steps.checked_sub(1) {
+        Some(last) => at_step(view.key(), last),
+        None => href::with_query(&href::run(view.key()), &[("tab", "transcript")]),
     }
 }
 
@@ -838,9 +904,15 @@ impl<'a> Writer<'a> {
         let (prompts, more) = self.all_said(total);
         let dividers = interruption_before(self.view, total).into_iter();
         let dividers = dividers.chain(more.into_iter().map(str::to_owned));
+        let end = match self.view.is_alive() {
+            true => String::new(),
+            false => self.view.summary.verdict.head().to_owned(),
+        };
         Rest {
             dividers: dividers.map(Line::from).collect(),
             prompts,
+            end: end.into(),
+            is_error: TurnEnd::Run(self.view.summary.shown_status()).is_error(),
         }
     }
 
