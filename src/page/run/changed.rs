@@ -52,8 +52,10 @@ pub(crate) struct ChangedTab<'a> {
     view: &'a RunView<'a>,
     all: Arc<Files>,
     dirs: Vec<Dir>,
-    /// How many files the tree has, and the index of the first one shown.
+    /// How many files the tree has, how many of them have only failed edits, and the index of the first
+    /// one shown.
     total: usize,
+    failed: usize,
     first: usize,
     /// The index of the chosen file.
     at: Option<usize>,
@@ -88,6 +90,14 @@ struct Entry<'a> {
     path: &'a str,
     file: Option<&'a File>,
     submitted: Option<&'a Submitted>,
+}
+
+impl Entry<'_> {
+    /// Returns whether every edit of the file failed, so that it isn't changed.
+    fn is_failed(&self) -> bool {
+        let all_failed = |file: &File| !file.edits.is_empty() && file.failed == file.edits.len();
+        self.submitted.is_none() && self.file.is_some_and(all_failed)
+    }
 }
 
 /// The file on the right.
@@ -229,6 +239,7 @@ impl<'a> ChangedTab<'a> {
             view,
             dirs,
             total,
+            failed: entries.iter().filter(|entry| entry.is_failed()).count(),
             first,
             at,
             chosen,
@@ -239,13 +250,18 @@ impl<'a> ChangedTab<'a> {
 
     /// Counts the files, and states what the counts don't include.
     fn summary(&self) -> String {
-        let (edited, read) = (self.total, self.only_read().len());
+        let (edited, read) = (self.total - self.failed, self.only_read().len());
         let mut words = match edited {
+            0 if self.failed > 0 => "No files edited".to_owned(),
             0 if self.all.pending > 0 => "No file edits found so far".to_owned(),
             0 if !self.all.hidden.is_empty() => "Edits of unknown files".to_owned(),
             0 => "No file edits found".to_owned(),
             _ => format!("{} edited", counted(edited, "file")),
         };
+        if self.failed > 0 {
+            let files = counted(self.failed, "file");
+            words.push_str(&format!("; {files} with only failed edits"));
+        }
         if read > 0 {
             words.push_str(&format!("; {} read", counted(read, "file")));
         }
@@ -406,9 +422,10 @@ fn project<'a>(view: &RunView<'a>) -> &'a str {
         .unwrap_or_default()
 }
 
-/// Counts the files that the tab lists.
+/// Counts the changed files that the tab lists.
 pub(crate) fn listed(view: &RunView<'_>, all: &Files, patches: &[Submitted]) -> u64 {
-    entries(all, patches, project(view)).len() as u64
+    let entries = entries(all, patches, project(view));
+    entries.iter().filter(|entry| !entry.is_failed()).count() as u64
 }
 
 /// Joins the edited files with those of the submitted patch, in the order of the tree.
@@ -488,6 +505,7 @@ impl Base<'_> {
 
     fn leaf(&self, entry: &Entry<'_>, name: &str, net: Option<&Net>, is_current: bool) -> Leaf {
         let (letter, meaning) = match net.map(|net| net.status) {
+            _ if entry.is_failed() => ("–", "not changed: every edit failed"),
             Some(NetStatus::Added) => ("A", "added"),
             Some(NetStatus::Deleted) => ("D", "deleted"),
             Some(NetStatus::Written) => ("W", "written, may have existed"),
@@ -824,6 +842,9 @@ fn address<'a>(entry: &Entry<'a>) -> &'a str {
 
 /// Formats the added and removed lines of a net change. Without one, those of all edits.
 fn counts(entry: &Entry<'_>, net: Option<&Net>) -> Phrase {
+    if entry.is_failed() {
+        return Phrase::new().dim("failed");
+    }
     let net = net.filter(|net| !net.hunks.is_empty() || net.apart.is_empty() && net.left_out == 0);
     let sums = || entry.file.and_then(|file| file.added.zip(file.removed));
     match net.map(|net| (net.added, net.removed)).or_else(sums) {
