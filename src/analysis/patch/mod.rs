@@ -239,9 +239,9 @@ pub(crate) fn recorded_diff<'a>(path: &'a str, diff: &'a str) -> Option<Edit<'a>
     if diff.len() > MAX_BYTES {
         return None;
     }
-    let file = unified_after(vec![File::new(path, EditKind::Changed)], diff)
-        .into_iter()
-        .next()?;
+    // A header in the diff begins the file again.
+    let mut files = unified_after(vec![File::new(path, EditKind::Changed)], diff).into_iter();
+    let file = files.find(|file| !file.hunks.is_empty())?;
     Some(Edit {
         path: Cow::Borrowed(path),
         ..file

@@ -112,6 +112,20 @@ fn row(change: &KeyChange<'_>, state_diff: &Json<'_>, fold: &mut Fold, pointer: 
         let (Piece::Same(text) | Piece::Field(text) | Piece::Del(text) | Piece::Ins(text)) = piece;
         fold.spend(text.as_str());
     }
+    let diff = state_diff
+        .get(change.key)
+        .and_then(|entry| entry.get("diff"))
+        .and_then(Json::as_str);
+    let path = change.key.strip_prefix("files.").unwrap_or(change.key);
+    let edit = diff
+        .and_then(|diff| recorded_diff(path, diff))
+        .map(|edit| FileEdit::new(&edit, Some(true), fold));
+    // The lines of the edit show all of it.
+    let cut = cut && edit.is_none();
+    let pieces = match edit {
+        Some(_) => Vec::new(),
+        None => pieces,
+    };
     let whole = state_diff.get(change.key).filter(|_| cut).map(|entry| {
         let mut side = |name: &str| {
             entry
@@ -123,14 +137,6 @@ fn row(change: &KeyChange<'_>, state_diff: &Json<'_>, fold: &mut Fold, pointer: 
             after: side("after"),
         }
     });
-    let diff = state_diff
-        .get(change.key)
-        .and_then(|entry| entry.get("diff"))
-        .and_then(Json::as_str);
-    let path = change.key.strip_prefix("files.").unwrap_or(change.key);
-    let edit = diff
-        .and_then(|diff| recorded_diff(path, diff))
-        .map(|edit| FileEdit::new(&edit, Some(true), fold));
     let words = match &edit {
         Some(edit) => format!("+{} −{}", edit.added, edit.removed),
         None => words,

@@ -5,10 +5,12 @@ use std::io::{self, Write};
 use std::ops::Range;
 
 use crate::analysis::format::{count, counted, visible, visible_line};
+use crate::analysis::patch::Sign;
 use crate::analysis::why::{Evidence, Kind, why};
 use crate::page::export::index::IndexRow;
 use crate::page::part::action::{Block, Pair};
 use crate::page::part::critic::Critic;
+use crate::page::part::edit::{EditRow, FileEdit};
 use crate::page::part::fold::{Folded, More};
 use crate::page::part::text::one_line;
 use crate::page::run_view::RunView;
@@ -194,11 +196,12 @@ fn write_step(out: &mut dyn Write, view: &RunView<'_>, step_view: &StepView) -> 
         quote(out, &reply.shown)?;
         rest(out, &reply.more)?;
     }
-    if let Some(answer) = step_view
+    let answer = step_view
         .decision
         .as_ref()
-        .and_then(|decision| decision.answer.as_ref())
-    {
+        .and_then(|decision| decision.answer.as_ref());
+    let has_answer = answer.is_some();
+    if let Some(answer) = answer {
         writeln!(out, "**Answer:**\n")?;
         quote(out, &answer.shown)?;
         rest(out, &answer.more)?;
@@ -229,6 +232,8 @@ fn write_step(out: &mut dyn Write, view: &RunView<'_>, step_view: &StepView) -> 
     // An empty step would look like an error in the transcript.
     let nothing = step_view.thought.is_none()
         && step_view.reply.is_none()
+        && step_view.wrote.is_none()
+        && !has_answer
         && step_view.actions.is_empty()
         && step_view.diff.is_none()
         && step_view.critics.is_empty();
@@ -270,6 +275,9 @@ fn write_pair(out: &mut dyn Write, pair: &Pair) -> io::Result<()> {
             .iter()
             .try_for_each(|block| write_block(out, block))?;
     }
+    pair.edits
+        .iter()
+        .try_for_each(|edit| write_edit(out, edit))?;
     if !pair.note.is_empty() {
         writeln!(out, "{}\n", escape(pair.note.as_str()))?;
     }
@@ -279,6 +287,39 @@ fn write_pair(out: &mut dyn Write, pair: &Pair) -> io::Result<()> {
     pair.blocks
         .iter()
         .try_for_each(|block| write_block(out, block))
+}
+
+/// Writes the lines of an edit as a diff.
+fn write_edit(out: &mut dyn Write, edit: &FileEdit) -> io::Result<()> {
+    let note = match edit.note.as_str() {
+        "" => String::new(),
+        note => format!(" · {}", escape(note)),
+    };
+    let path = code(&visible_line(edit.path.as_str()));
+    let (added, removed) = (count(edit.added as u64), count(edit.removed as u64));
+    writeln!(out, "{path} +{added} −{removed}{note}\n")?;
+    let mut lines = String::new();
+    for row in &edit.rows {
+        match row {
+            EditRow::Between(words) => lines.push_str(&format!("@@ {} @@", words.as_str())),
+            EditRow::Line(sign, parts) => {
+                lines.push(match sign {
+                    Sign::Same => ' ',
+                    Sign::Del => '-',
+                    Sign::Ins => '+',
+                });
+                lines.extend(parts.iter().map(|part| part.text.trim_end_matches('\n')));
+            }
+        }
+        lines.push('\n');
+    }
+    if !lines.is_empty() {
+        fence_as(out, "diff", &lines)?;
+    }
+    match edit.more.as_str() {
+        "" => Ok(()),
+        more => writeln!(out, "{}\n", escape(more)),
+    }
 }
 
 fn write_block(out: &mut dyn Write, block: &Block) -> io::Result<()> {
@@ -454,10 +495,15 @@ fn escape_prose(text: &str) -> String {
 
 /// Writes literal text in a code fence that is longer than any fence inside.
 fn fence(out: &mut dyn Write, text: &str) -> io::Result<()> {
+    fence_as(out, "", text)
+}
+
+/// Does the same and names the language of the text.
+fn fence_as(out: &mut dyn Write, language: &str, text: &str) -> io::Result<()> {
     let fence = "`".repeat(longest_run(text).max(2) + 1);
     writeln!(
         out,
-        "{fence}\n{}\n{fence}\n",
+        "{fence}{language}\n{}\n{fence}\n",
         text.strip_suffix('\n').unwrap_or(text)
     )
 }

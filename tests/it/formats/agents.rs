@@ -289,11 +289,11 @@ fn prompts_in_a_list_of_messages_are_in_every_export() {
     let place = |words: &str| text.find(words).unwrap();
     let places = [
         "PROMPT-FIRST",
-        "\nanswer: One.",
+        "\n## Step 0\n\n**Answer:**\n\n> One.",
         "PROMPT-SECOND",
-        "\nanswer: Two.",
+        "\n## Step 1\n\n**Answer:**\n\n> Two.",
         "PROMPT-BESIDE",
-        "\nanswer: Three.",
+        "\n## Step 2\n\n**Answer:**\n\n> Three.",
     ]
     .map(place);
     assert!(places.is_sorted(), "{places:?}\n{text}");
