@@ -45,7 +45,7 @@ function enter(field, event) {
   field.select();
 }
 
-function press(key) {
+function press(key, isHeld) {
   if (twin(key)) twin(key).click();
   else if (key === "?") help();
   else if (key === "t") find("[data-theme-button]")?.click();
@@ -58,7 +58,7 @@ function press(key) {
   else if (key === "]") find("a[data-change=next]")?.click();
   else if (key === "x" || key === "s") document.dispatchEvent(new CustomEvent(key === "x" ? "runs:mark" : "runs:star", { detail: document.activeElement?.closest("#rows tr:not(.grp)") }));
   else if (key === "c") find("[data-compare]")?.click();
-  else if ((key === "j" || key === "k") && find("#stepview, #statetab, #lockstep, #files")) find(`a[rel=${key === "j" ? "next" : "prev"}]`)?.click();
+  else if ((key === "j" || key === "k") && find("#stepview, #statetab, #lockstep, #files")) document.dispatchEvent(new CustomEvent("page:walk", { detail: { key, isHeld } }));
   else if (["j", "k", "G"].includes(key)) inList(key);
   else if (key >= "1" && key <= "9") all("nav.tabs a")[key - 1]?.click();
 }
@@ -89,7 +89,7 @@ document.addEventListener("keydown", (event) => {
   } else if (key === "Enter" && twin("Space") && event.target.matches?.("[type=checkbox]")) event.preventDefault(), event.target.click(); // Space plays
   else if (key === "/") find("input[type=search]") ? enter(find("input[type=search]"), event) : find("[data-jump]")?.click();
   else if (twin(key)?.matches(FIELDS)) enter(twin(key), event);
-  else press(key);
+  else press(key, event.repeat);
 });
 
 document.addEventListener("click", (event) => {

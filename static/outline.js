@@ -7,7 +7,8 @@ const pill = () => document.getElementById("trpill");
 let place = { at: 0, total: 0, isAtEnd: true };
 let seen; // the number of steps that the user has seen
 
-const go = (step) => document.dispatchEvent(new CustomEvent("transcript:go", { detail: step }));
+/** Moves to a step. It's the current one at once, so that the next key moves on from it. */
+const go = (step) => ((place = step === "end" ? place : { ...place, at: step }), document.dispatchEvent(new CustomEvent("transcript:go", { detail: step })));
 
 /** Marks the prompt before the step in view. */
 function mark() {
@@ -23,7 +24,6 @@ function mark() {
 /** Moves by prompts with `J` and `K`, or by steps with `j` and `k`. */
 function move(key) {
   const step = place.at + (key === "j" ? 1 : -1);
-  if (key === "n" || key === "N") return; // for find.js
   if (key === "y") {
     document.querySelector(`#t${place.at} .no[href]`)?.focus({ preventScroll: true }); // shows the button, which tells the outcome
     return document.querySelector(`#t${place.at} [data-copy-link]`)?.click();
@@ -82,7 +82,7 @@ if (outline()) {
     count();
   });
   document.addEventListener("steps:mark", ({ detail }) => toMark(detail));
-  document.addEventListener("transcript:key", ({ detail }) => move(detail));
+  document.addEventListener("transcript:key", ({ detail }) => "nN".includes(detail) || move(detail)); // find.js moves by `n`
   document.addEventListener("change", ({ target }) => target.matches?.(".bar2 input[data-open]") && openAll(target));
   document.addEventListener("click", (event) => {
     if (event.target.closest?.("#trpill")) return go("end");

@@ -64,7 +64,7 @@ pub(crate) static ASSETS: &[Asset] = &[
     sheet!("whatif.css": "run" "share" "whatif" "scores"),
     script!("head.js": "", "theme.js" "back.js"),
     script!("board.js": source!("vendor/htmx.min.js"),
-        "elements.js" "copy.js" "share.js" "values.js" "state.js" "live.js" "news.js" "clock.js" "keys.js" "jump.js" "marks.js" "views.js" "visit.js" "tell.js" "ended.js" "complete.js" "menus.js" "steps.js" "outline.js" "found.js" "find.js" "transcript.js" "tabs.js" "follow.js" "strip.js" "replay.js" "transport.js" "brush.js" "lanes.js" "zoom.js" "timeline.js" "threshold.js" "scores.js"),
+        "elements.js" "copy.js" "share.js" "values.js" "state.js" "live.js" "news.js" "clock.js" "keys.js" "jump.js" "marks.js" "views.js" "visit.js" "tell.js" "ended.js" "complete.js" "menus.js" "walk.js" "steps.js" "outline.js" "found.js" "find.js" "transcript.js" "tabs.js" "follow.js" "strip.js" "replay.js" "transport.js" "brush.js" "lanes.js" "zoom.js" "timeline.js" "threshold.js" "scores.js"),
 ];
 
 static VERSION: LazyLock<String> = LazyLock::new(|| {
