@@ -1,7 +1,7 @@
 // Loads the rows of the step list around the visible lines. When they run out, `#steprows` is requested again and morphed,
 // so that rows which stay keep their elements. Also shows the step of a row that is clicked.
 
-const NEAR = 20; // lines to keep loaded above and below the visible ones
+const NEAR = 8; // lines to keep loaded above and below the visible ones
 const box = document.getElementById("steps");
 const list = () => document.getElementById("steprows");
 const shown = () => document.getElementById("stepview")?.dataset.n;
@@ -14,7 +14,8 @@ let missed = false; // whether another step was chosen during a request
 async function fetchRows(query) {
   busy = true;
   try {
-    const url = `${part}part?${query}&shown=${shown() ?? ""}`;
+    const visible = Math.ceil(box.clientHeight / (list().querySelector("li")?.offsetHeight || 26));
+    const url = `${part}part?${query}&count=${visible + 3 * NEAR}&shown=${shown() ?? ""}`;
     await htmx.ajax("GET", url, { source: "#steps", target: "#steprows", swap: "outerMorph" });
   } finally {
     busy = false;
@@ -26,8 +27,7 @@ async function fetchRows(query) {
 /** Loads the visible lines, if they or their neighbors are missing. */
 async function check() {
   if (busy) return;
-  const { above, lines, below } = list().dataset;
-  const height = list().querySelector("li")?.offsetHeight;
+  const [{ above, lines, below }, height] = [list().dataset, list().querySelector("li")?.offsetHeight];
   if (!height || (above === "0" && below === "0")) return;
   const from = Math.floor(box.scrollTop / height);
   const to = from + Math.ceil(box.clientHeight / height);

@@ -644,7 +644,7 @@ pub(crate) async fn step_part(
     .await
 }
 
-/// `GET /runs/{key}/steps/part`: serves the rows around a line of the list, or around a step.
+/// `GET /runs/{key}/steps/part`: serves `count` rows around a line of the list, or around a step.
 pub(crate) async fn rows_part(
     State(state): State<AppState>,
     RunParam(run): RunParam,
@@ -655,10 +655,14 @@ pub(crate) async fn rows_part(
         params.number("step")?,
         params.number("shown")?,
     );
+    let rows = params.number("count")?.unwrap_or_default();
     with_view(&state, &run, move |view| {
         html(&match step {
-            Some(n) => StepRows::new(view, Window::around(n, view.index.steps().len()), read),
-            None => StepRows::at_line(view, line.unwrap_or_default(), read),
+            Some(n) => {
+                let window = Window::around(n, view.index.steps().len(), rows);
+                StepRows::new(view, window, read)
+            }
+            None => StepRows::at_line(view, line.unwrap_or_default(), rows, read),
         })
     })
     .await

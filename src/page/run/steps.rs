@@ -56,9 +56,10 @@ impl Window {
         }
     }
 
-    /// Returns as many rows around `n` as a page may hold.
-    pub(crate) fn around(n: usize, total: usize) -> Self {
-        Self::ending((n + HELD / 2).max(HELD).min(total), HELD)
+    /// Returns `rows` rows around `n`, or as near to that as a page may hold.
+    pub(crate) fn around(n: usize, total: usize, rows: usize) -> Self {
+        let rows = rows.clamp(WINDOW, HELD);
+        Self::ending((n + rows / 2).max(rows).min(total), rows)
     }
 
     /// Parses `first-end`, the format that pages use.
@@ -359,10 +360,15 @@ impl<'a> StepRows<'a> {
         }
     }
 
-    /// Returns the rows around line `line` of the list.
-    pub(crate) fn at_line(view: &'a RunView<'a>, line: usize, current: Option<usize>) -> Self {
+    /// Returns about `rows` rows around line `line` of the list.
+    pub(crate) fn at_line(
+        view: &'a RunView<'a>,
+        line: usize,
+        rows: usize,
+        current: Option<usize>,
+    ) -> Self {
         let lines = ListLines::of(view);
-        let window = Window::around(lines.step_on(line), lines.steps);
+        let window = Window::around(lines.step_on(line), lines.steps, rows);
         Self::between(view, window, lines, current)
     }
 

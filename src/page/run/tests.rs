@@ -346,8 +346,12 @@ fn a_window_is_where_the_reader_is() {
     assert_eq!(Window::new(1_000, Some(999), None), window(950, 1_000));
     assert_eq!(Window::new(1_000, None, Some(100)), window(50, 100));
     assert_eq!(Window::new(7, Some(3), None), window(0, 7));
-    assert_eq!(Window::around(10, 20_000), window(0, 120));
-    assert_eq!(Window::around(20_000, 20_000), window(19_880, 20_000));
+    assert_eq!(Window::around(10, 20_000, 60), window(0, 60));
+    assert_eq!(Window::around(500, 20_000, 0), window(475, 525));
+    assert_eq!(
+        Window::around(20_000, 20_000, 9_999),
+        window(19_880, 20_000)
+    );
     assert_eq!(Window::parse("40-100"), Some(window(40, 100)));
     assert_eq!(
         Window::parse("0-9999999"),
