@@ -65,9 +65,22 @@ document.addEventListener("htmx:after:swap", () => {
 document.addEventListener("click", ({ target }) => {
   for (const menu of document.querySelectorAll(ANY)) if (!menu.contains(target)) menu.open = false;
 });
+/** Moves through the entries with the arrow keys. Enter in the field opens the first one. */
+function pressed(event, menu) {
+  const items = [...menu.querySelectorAll(":scope > .panel > .chip")].filter((item) => !item.hidden);
+  if (!items.length) return;
+  const [at, field] = [items.indexOf(event.target), menu.querySelector(".panel > input")];
+  if (event.key === "ArrowDown") items[Math.min(at + 1, items.length - 1)]?.focus();
+  else if (event.key === "ArrowUp") (items[at - 1] ?? field ?? items[0])?.focus();
+  else if (event.key === "Enter" && event.target === field) items[0]?.click();
+  else return;
+  event.preventDefault();
+}
+
 document.addEventListener("keydown", (event) => {
   const menu = event.target.closest?.(ANY);
-  if (!menu || event.key !== "Escape") return;
+  if (!menu) return;
+  if (event.key !== "Escape") return pressed(event, menu);
   menu.open = false;
   menu.querySelector("summary").focus();
 });

@@ -165,7 +165,19 @@ fn parts_of(view: &RunView<'_>, step: Option<usize>) -> Vec<Offer> {
         .map(|(_, href, label, count)| of(label, &count, href));
     let key = view.key();
     let replay = step.map_or_else(|| href::replay(key), |n| href::replay_at(key, n));
+    let own = href::run(key);
+    let at = |page: &str| match step {
+        Some(n) => href::with_query(&format!("{own}/{page}"), &[("step", &n.to_string())]),
+        None => format!("{own}/{page}"),
+    };
     let more = [
+        Offer::to("page", "Share", "save a redacted copy", at("share")),
+        Offer::to(
+            "page",
+            "Open as Markdown",
+            "as recorded",
+            format!("{own}/transcript.md"),
+        ),
         Offer::to("page", "Replay", "event by event", replay),
         Offer::to(
             "page",
