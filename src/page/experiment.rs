@@ -11,7 +11,7 @@ use crate::analysis::experiment::{
     By, Experiment, Finding, Measure, MeasureGroup, Question, ReasonRow, Rule, Set, Setting, Side,
     Spread, TaskRow, Unit, change_words, experiment, tasks_digits, tasks_words,
 };
-use crate::analysis::format::{self, MISSING, count, counted};
+use crate::analysis::format::{self, MISSING, capitalised, count, counted};
 use crate::analysis::many::task_query;
 use crate::analysis::query::{Ignored, Needle, Query};
 use crate::analysis::summary::Summary;
@@ -873,7 +873,9 @@ impl Shown<'_> {
                     loser.letter()
                 ),
                 loser: loser.letter(),
-                rows: rows.map(|row| flip_row(row, loser)).collect(),
+                rows: rows
+                    .map(|row| flip_row(row, loser, self.answer.solved_word()))
+                    .collect(),
                 count: counted(all, "task"),
                 more: (all > MAX_FLIPS)
                     .then(|| format!("{} more are in the JSON.", count((all - MAX_FLIPS) as u64))),
@@ -883,13 +885,19 @@ impl Shown<'_> {
     }
 
     /// Explains when a task counts as solved.
-    fn flips_note(&self) -> &'static str {
+    fn flips_note(&self) -> String {
         let runs = |side: &Side| side.runs_per_task.map_or(1, |(_, most)| most);
+        let word = self.success_word();
         if runs(&self.answer.a).max(runs(&self.answer.b)) > 1 {
-            "Solved in most runs by one side only."
+            format!("{word} in most runs by one side only.")
         } else {
-            "Solved by one side only."
+            format!("{word} by one side only.")
         }
+    }
+
+    /// Returns the word for success, with a capital letter: `Solved`.
+    fn success_word(&self) -> String {
+        capitalised(self.answer.solved_word())
     }
 
     fn tasks(&self) -> Vec<TaskCells> {
@@ -897,8 +905,8 @@ impl Shown<'_> {
         rows.map(|row| TaskCells {
             task: row.name.as_str().into(),
             href: task_href(row),
-            a: solved_words(row, Set::A),
-            b: solved_words(row, Set::B),
+            a: solved_words(row, Set::A, self.answer.solved_word()),
+            b: solved_words(row, Set::B, self.answer.solved_word()),
             compare: compare(row),
         })
         .collect()
@@ -1168,25 +1176,25 @@ fn task_href(row: &TaskRow) -> Option<String> {
     Some(href::runs(&query))
 }
 
-/// Formats how many runs of a task succeeded: `2 of 3`, or `solved` for a single run.
-fn solved_words(row: &TaskRow, set: Set) -> String {
+/// Formats how many runs of a task succeeded: `2 of 3`, or the `word` for success for a single run.
+fn solved_words(row: &TaskRow, set: Set, word: &str) -> String {
     let (solved, known) = row.solved(set);
     match (known, solved) {
         (0, _) => "unknown".to_owned(),
-        (1, 0) => "not solved".to_owned(),
-        (1, _) => "solved".to_owned(),
+        (1, 0) => format!("not {word}"),
+        (1, _) => word.to_owned(),
         _ => format!("{solved} of {known}"),
     }
 }
 
-fn flip_row(row: &TaskRow, loser: Set) -> FlipRow {
+fn flip_row(row: &TaskRow, loser: Set, word: &str) -> FlipRow {
     let marks = |set: Set| -> Vec<RunMark> {
         let runs = row.runs(set).iter().take(MAX_MARKS).enumerate();
         runs.map(|(n, run)| {
             let (class, y, words) = match run.solved {
-                Some(true) => ("tk-ok", 1, "solved"),
-                Some(false) => ("tk-no", 9, "not solved"),
-                None => ("tk-un", 5, "unknown"),
+                Some(true) => ("tk-ok", 1, word.to_owned()),
+                Some(false) => ("tk-no", 9, format!("not {word}")),
+                None => ("tk-un", 5, "unknown".to_owned()),
             };
             let reason = run.stop_reason.as_deref().unwrap_or("no stop reason");
             RunMark {
@@ -1201,7 +1209,7 @@ fn flip_row(row: &TaskRow, loser: Set) -> FlipRow {
         .collect()
     };
     let (a, b) = (marks(Set::A), marks(Set::B));
-    let words = |set: Set| format!("{}: {}", set.letter(), solved_words(row, set));
+    let words = |set: Set| format!("{}: {}", set.letter(), solved_words(row, set, word));
     FlipRow {
         task: row.name.as_str().into(),
         href: task_href(row),

@@ -214,21 +214,28 @@ impl Experiment {
         ))
     }
 
-    /// States the difference in cost: `costs 12% more`.
+    /// States the difference in cost, if it's clear: `costs 12% more`.
     fn cost_words(&self) -> Option<String> {
         let cost = self.measure("cost")?;
         let difference = cost.difference?;
         let (low, high) = cost.low.zip(cost.high)?;
         let digits = percent_words(difference);
-        Some(if cost.is_clear && difference > 0.0 {
-            format!("costs {digits} more")
+        if cost.is_clear && difference > 0.0 {
+            Some(format!("costs {digits} more"))
         } else if cost.is_clear {
-            format!("costs {digits} less")
+            Some(format!("costs {digits} less"))
         } else if low > -ABOUT_THE_SAME && high < ABOUT_THE_SAME {
-            "costs about the same".to_owned()
+            Some("costs about the same".to_owned())
         } else {
-            "no clear difference in cost".to_owned()
-        })
+            None
+        }
+    }
+
+    /// Returns whether the cost was compared and its difference isn't clear.
+    fn is_cost_unclear(&self) -> bool {
+        let cost = self.measure("cost");
+        let is_tested = cost.is_some_and(|cost| cost.difference.is_some() && cost.low.is_some());
+        is_tested && self.cost_words().is_none()
     }
 
     /// Returns further sentences: the test, and what wasn't compared.
@@ -281,6 +288,9 @@ impl Experiment {
             all.push(format!(
                 "{why}: Fisher's exact test, {p}. The sets may differ in difficulty."
             ));
+        }
+        if self.is_cost_unclear() {
+            all.push("No clear difference in cost.".to_owned());
         }
         if self.finding == Finding::NotClear
             && let Some(finds) = self.certainty.finds
