@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use super::table::copies::{relations, whole};
 use crate::analysis::copies::marks;
+use crate::analysis::summary::Summary;
 use crate::live::Listed;
 use crate::model::RunKey;
 use crate::recorded::RecordedRun;
@@ -55,8 +56,15 @@ impl RecordedRun {
         };
         let runs: Vec<Listed> = near.iter().chain([&own]).filter_map(listed).collect();
         let own = key(&own);
+        // The keys of all runs are paths below the same directory.
         let read = |run: &Listed| match run.key == own {
-            true => (Arc::new(self.summary.clone()), marks(&self.index)),
+            true => {
+                let summary = Summary {
+                    key: own.clone(),
+                    ..self.summary.clone()
+                };
+                (Arc::new(summary), marks(&self.index))
+            }
             false => whole(run, now),
         };
         let found = relations(&runs, &|_| None, &read).remove(own.as_str());

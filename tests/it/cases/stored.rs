@@ -269,6 +269,10 @@ fn a_session_and_its_captured_stream_are_one_run() {
         &text,
         &["also in stream.jsonl", "stream.jsonl records: Answered"],
     );
+    // So does the file alone.
+    let file = temp.path().join("tmp/p/chats/session.jsonl");
+    let why = board(&["why", file.to_str().unwrap()]);
+    assert_says(&why, &["Answered", "stream.jsonl"]);
     fs::remove_file(temp.path().join("tmp/p/chats/session.jsonl")).unwrap();
     assert_eq!(
         board_json(&["list", temp.path().to_str().unwrap()])["runs"][0]["key"],
