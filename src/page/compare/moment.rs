@@ -9,6 +9,7 @@ use crate::analysis::diff::{Change, Kind, TextChange, diff};
 use crate::analysis::format;
 use crate::model::json::Json;
 use crate::model::step::{Call, Changes, Outcome, Value};
+use crate::model::strict::indented;
 use crate::model::{CriticAction, Step, TraceFile};
 use crate::page::part::critic::Critic;
 use crate::page::part::fold::{Fold, ValueLinks};
@@ -28,6 +29,8 @@ const AROUND: usize = 160;
 /// Texts with more lines are folded after the first ones.
 const MAX_LINES: usize = 12;
 const SHOWN_LINES: usize = 8;
+/// Lists and objects among the arguments of a call that are longer have a line for each value; bytes.
+const LIST: usize = 60;
 /// Limits the changed keys listed.
 const MAX_KEYS: usize = 8;
 /// Limits the characters of a critic's reason.
@@ -365,7 +368,7 @@ fn cut(text: &str) -> String {
     }
 }
 
-/// Formats a call. Arguments of several lines follow it, each below its name.
+/// Formats a call. Long lists and arguments of several lines follow it, each below its name.
 fn call(call: &Call<'_>) -> String {
     let Some(name) = call.name.as_deref() else {
         return call.value.json().to_string();
@@ -377,6 +380,12 @@ fn call(call: &Call<'_>) -> String {
             .filter_map(|(key, value)| match value {
                 Json::String(text) if text.trim_end().contains('\n') => {
                     long.push_str(&format!("\n{key}:\n{}", text.trim_end()));
+                    None
+                }
+                Json::Array(_) | Json::Object(_) if value.to_string().len() > LIST => {
+                    let lines = indented(value.to_string().as_bytes());
+                    let lines = String::from_utf8_lossy(&lines);
+                    long.push_str(&format!("\n{key}:\n{lines}"));
                     None
                 }
                 value => Some(format!("{key}={value}")),
