@@ -245,7 +245,7 @@ fn forget(args: &Args, name: &str, file: &TagFile, out: &mut dyn Write) -> Done 
     } else {
         let runs = counted(forgotten, "run");
         let line = match forgotten {
-            0 => format!("nothing removed: no run tagged {name} is missing"),
+            0 => format!("nothing removed: every run tagged {name} still exists"),
             1 => format!("removed {name} from {runs} that no longer exists"),
             _ => format!("removed {name} from {runs} that no longer exist"),
         };

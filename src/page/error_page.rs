@@ -12,6 +12,7 @@ use axum::response::{Html, IntoResponse, Response};
 use crate::page::app::AppState;
 use crate::page::error::{Refusal, WebError};
 use crate::page::extract::is_api_path;
+use crate::page::part::sign::Phrase;
 use crate::page::part::{href, text};
 use crate::page::shell::{Pulse, Shell};
 

@@ -143,9 +143,10 @@ fn free(root: &Path, chosen: &[&Recording]) -> Result<Vec<PathBuf>> {
         Kind::Usage,
         format!("{} {exist}; nothing was written", first.display()),
     );
-    Err(error.hint(
-        "choose another ROOT, or remove the existing runs; --scenario NAME writes only that scenario",
-    ))
+    Err(error.hint(match dirs.len() > 1 {
+        true => "choose another ROOT, or remove the existing runs; --scenario NAME writes only that scenario",
+        false => "choose another ROOT, or remove the existing runs",
+    }))
 }
 
 /// Copies recordings into these directories below `root`. Each directory gets its name only once

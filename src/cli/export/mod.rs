@@ -30,8 +30,8 @@ replaces home directories with ~ and e-mail addresses with [e-mail], and removes
 file before you share it.
 
 --otlp sends to URL/v1/traces if the address has no path, with the headers in OTEL_EXPORTER_OTLP_HEADERS
-(name=value,name=value). Ids are derived from the run, so sending it twice gives the same trace. A record without a time gets
-the time of the record before it, and the attribute board.time says so. A run without any times can't be exported."
+(name=value,name=value). Ids are derived from the run, so sending it twice gives the same trace. A step without a time
+starts where the previous one ended, and the attribute board.time says so. A run without any times can't be exported."
 )]
 pub(super) struct Args {
     #[arg(value_name = "RUN", help = super::command::RUN)]

@@ -401,8 +401,7 @@ impl Session {
 /// its last step.
 fn without_calls(n: usize) -> Ended {
     let headline = "Stopped without a tool call";
-    let sentence =
-        format!("gptme stopped after step {n}: two reminders to call a tool had no effect");
+    let sentence = format!("Stopped after step {n}: two reminders to call a tool had no effect");
     let end = Ended::new("", headline, Outcome::Halted, Certainty::Inferred).detail(sentence);
     Ended {
         is_sentence: true,

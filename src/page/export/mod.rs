@@ -99,7 +99,7 @@ pub(crate) async fn page(
         "1" => true,
         other => {
             return Err(
-                WebError::bad_request("Invalid value", "redact must be 0 or 1.").named(other),
+                WebError::bad_request("Invalid value", "`redact` must be 0 or 1.").named(other),
             );
         }
     };

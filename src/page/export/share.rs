@@ -140,12 +140,12 @@ pub(crate) async fn save(
     let redact = match params.text("redact") {
         "" | "1" => true,
         "0" => false,
-        other => return Err(invalid("redact must be 0 or 1.", other)),
+        other => return Err(invalid("`redact` must be 0 or 1.", other)),
     };
     let only = match (params.text("part"), step) {
         ("" | "all", _) => None,
         (_, None) => {
-            let what = "part=turn and part=step need a step.";
+            let what = "`part=turn` and `part=step` need a step.";
             return Err(WebError::bad_request("No step is given", what));
         }
         ("step", Some(n)) => Some(n..n + 1),
@@ -154,7 +154,7 @@ pub(crate) async fn save(
             let turn = turn_of(&index, n).map(|(_, steps)| steps);
             Some(turn.unwrap_or(0..index.steps().len()))
         }
-        (other, _) => return Err(invalid("part must be all, turn or step.", other)),
+        (other, _) => return Err(invalid("`part` must be all, turn or step.", other)),
     };
     if only.is_some() && matches!(form, As::Atif | As::Otlp) {
         let what = "ATIF and OTLP files contain the whole run.";
@@ -177,7 +177,7 @@ pub(crate) async fn save(
                 what,
             ));
         }
-        other => return Err(invalid("children must be 0 or 1.", other)),
+        other => return Err(invalid("`children` must be 0 or 1.", other)),
     };
     let name = file_name(run.key(), ending);
     let saving = Saving {

@@ -29,7 +29,7 @@ struct KeysDialog;
 /// `GET /keys`
 pub(crate) async fn page(State(state): State<AppState>) -> Answer {
     let shell = Shell {
-        title: "Keyboard".to_owned(),
+        title: "Keyboard shortcuts".to_owned(),
         ..state.shell(NavItem::None)
     };
     let roots = state.library.status().roots;

@@ -84,7 +84,7 @@ pub(crate) async fn runs(State(state): State<AppState>, params: Params) -> Answe
         None => select(&runs, &query, sort, limit, after_key),
     };
     if selection.after_ignored {
-        let detail = "after must be the value of next from the previous response.";
+        let detail = "`after` must be the value of `next` from the previous response.";
         return Err(WebError::bad_request("Invalid cursor:", detail).named(after));
     }
     let roots = state.library.status().roots;

@@ -220,7 +220,7 @@ fn cols(params: &Params) -> Result<Vec<Shown>, WebError> {
     found.map_err(|name| {
         let names: Vec<&str> = COLUMNS.iter().map(|column| column.name).collect();
         let detail = format!(
-            "cols must be a comma-separated list of: {}.",
+            "`cols` must be a comma-separated list of: {}.",
             names.join(", ")
         );
         WebError::bad_request("Unknown column", &detail).named(name)

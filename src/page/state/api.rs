@@ -32,7 +32,7 @@ pub(crate) async fn history(
         let path = params.text("key");
         if path.is_empty() {
             let detail =
-                "key must be a state key or the path of a value inside one, such as plan[0].status.";
+                "`key` must be a state key or the path of a value inside one, such as `plan[0].status`.";
             return Err(WebError::bad_request("Missing parameter: key", detail));
         }
         let history =

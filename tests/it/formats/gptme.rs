@@ -165,7 +165,7 @@ fn errors_silence_and_interruptions_end_a_session() {
     assert_eq!(end(&[&a, &one, &b, &two]).0, "unknown");
     let (outcome, certainty, sentence) = end(&[&a, &one, &b, &two, &c]);
     assert_eq!((outcome, certainty), ("halted", "inferred"));
-    let stopped = "gptme stopped after step 3: two reminders to call a tool had no effect";
+    let stopped = "Stopped after step 3: two reminders to call a tool had no effect";
     assert_eq!(sentence, stopped);
 
     let stopped = said("A long st... ^C Interrupted");

@@ -196,6 +196,7 @@ impl List<'_> {
             );
         }
         match (self.selection.before as u64, *rows as u64) {
+            (0, 0) if self.survey.matched == 0 => String::new(),
             (0, rows) => format!("Showing {} of {of}", count(rows)),
             (_, 0) => format!("Showing none of {of}"),
             (before, rows) => format!(
