@@ -76,7 +76,7 @@ function count() {
 if (outline()) {
   document.addEventListener("transcript:at", ({ detail }) => {
     const isOther = detail.held !== place.held;
-    place = detail;
+    place = { ...detail, at: detail.goal ?? detail.at };
     mark();
     if (isOther) openAll(); // other steps than before are on the page
     count();

@@ -11,7 +11,7 @@ const bar = document.getElementById("trbar");
 const edge = () => parseFloat(getComputedStyle(bar).top) + bar.offsetHeight; // where the steps begin in the window
 const top = (n) => document.getElementById(`t${n}`)?.getBoundingClientRect().top;
 let busy, asked, isOld; // the request in progress, the step in the middle of the window at the last one, and whether its response lacks the newest steps
-let aim, goal, before = new Map(), wasAtEnd, wasAt; // the step moved to, until the user scrolls, and the last one; before the last swap, where each step was, whether the end was in view, and the scroll position
+let aim, goal, before = new Map(), wasAtEnd, wasAt; // the step moved to, until the user scrolls, and the one to move to; before the last swap, where each step was, whether the end was in view, and the scroll position
 
 const idle = async () => { while (busy) await busy; };
 const isAtBottom = () => scrollY > 0 && innerHeight + scrollY > document.documentElement.scrollHeight - 40;
@@ -66,18 +66,18 @@ async function go(n) {
   if (top(n) !== undefined) scrollBy({ top: top(n) - edge(), behavior: "instant" });
   // A field in which the user types keeps the focus.
   if (!document.activeElement?.matches("input[type=search]")) document.querySelector(`#t${n} .no[href]`)?.focus({ preventScroll: true });
-  tell();
+  ([aim, goal] = [n]), tell();
   const address = new URL(`#t${n}`, location);
   for (const [name, value] of [["tab", "transcript"], ["step", n]]) address.searchParams.set(name, value);
   history.replaceState(history.state, "", address);
 }
-const state = () => ({ at: aim ?? Number(current()?.dataset.n ?? 0), total: number("total"), held: held(), isAtEnd: number("end") === number("total") && isAtBottom() });
+const state = () => ({ goal, at: aim ?? Number(current()?.dataset.n ?? 0), total: number("total"), held: held(), isAtEnd: number("end") === number("total") && isAtBottom() });
 const tell = () => document.dispatchEvent(new CustomEvent("transcript:at", { detail: state() }));
 
 if (box()) {
   addEventListener("scroll", () => (tell(), check()), { passive: true }), addEventListener("resize", () => settle(isAtBottom()));
   for (const hand of ["wheel", "pointerdown", "touchmove", "keydown"]) addEventListener(hand, () => (aim = undefined), { capture: true, passive: true });
-  document.addEventListener("transcript:go", ({ detail }) => (detail === "end" ? toEnd() : go((aim = goal = detail))));
+  document.addEventListener("transcript:go", ({ detail }) => (detail === "end" ? toEnd() : go((goal = detail))));
   document.addEventListener("transcript:reload", ({ detail }) => idle().then(() => current() && load(middle())).then(() => detail()));
   document.addEventListener("htmx:before:swap", (event) => {
     [before, wasAtEnd, wasAt] = [new Map(steps().map((step) => [Number(step.dataset.n), step.getBoundingClientRect().top])), isAtBottom(), scrollY];
