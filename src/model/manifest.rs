@@ -165,6 +165,8 @@ pub struct Manifest {
     /// Whether the tokens are those of a whole thread. They then include the tokens of any earlier
     /// runs that this one continues.
     pub tokens_of_thread: bool,
+    /// Whether the tokens don't include those of steps that were copied from another run.
+    pub tokens_without_copies: bool,
     /// The sum over the steps, if each step records its tokens.
     pub tokens_summed: Option<u64>,
     /// The sum of cached tokens, if each step records them.

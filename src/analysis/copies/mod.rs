@@ -16,6 +16,7 @@ use std::sync::Arc;
 
 pub use relation::{
     CopiedPart, CopyDifferences, Fingerprint, MAX_NAMED, Related, Relation, SeparateChildren,
+    ThreadBefore,
 };
 
 use super::related::nearest;
@@ -38,8 +39,8 @@ pub fn marks(index: &Index) -> Arc<[Mark]> {
 
 /// Hashes that runs with the same records may share: of the first step, of the session id and start
 /// time, of the session id, of the parent's session id, of the session that records are copied from,
-/// and of other ids that files of one session share. The third and the fourth relate a child to its
-/// parent, and the fifth a fork to its original.
+/// of the one whose tokens the run's include, and of other ids that files of one session share. The
+/// third and the fourth relate a child to its parent, and the fifth a fork to its original.
 pub type Keys = Vec<u64>;
 
 /// Returns the keys of a run.
@@ -51,12 +52,14 @@ pub fn keys(run: &Summary) -> Keys {
     );
     let shared = run.shared_ids.iter().map(|id| session(id));
     let original = original(run).map(session);
+    let before = run.continues.as_deref().filter(|_| run.tokens_of_thread);
     [
         run.fingerprint.first,
         run.fingerprint.run,
         own,
         parent,
         original,
+        before.map(session),
     ]
     .into_iter()
     .flatten()
@@ -211,8 +214,10 @@ pub fn relate(runs: &[Arc<Summary>], marks: &mut dyn FnMut(usize) -> Arc<[Mark]>
             relation.copied = key(from).map(|from| (from, steps));
         }
     }
+    let threads = Threads::of(runs, &|at| group.counted(at) == at);
     for (at, relation) in relations.iter_mut().enumerate() {
         if group.counted(at) == at && relation.copied.is_none() {
+            relation.thread_before = threads.before(runs, at);
             relation.records_from = group.original(at).and_then(key);
         }
         relation.keep_first();
@@ -225,6 +230,44 @@ pub fn relate(runs: &[Arc<Summary>], marks: &mut dyn FnMut(usize) -> Arc<[Mark]>
         relation.cost_usd = group.cost_of_output(at);
     }
     relations
+}
+
+/// The counted runs of each session id by their tokens, which grow while a thread goes on.
+struct Threads<'a>(HashMap<&'a str, Vec<(u64, usize)>>);
+
+impl<'a> Threads<'a> {
+    fn of(runs: &'a [Arc<Summary>], counts: &dyn Fn(usize) -> bool) -> Self {
+        let mut found: HashMap<&str, Vec<(u64, usize)>> = HashMap::new();
+        if runs.iter().any(|run| run.tokens_of_thread) {
+            for (at, run) in runs.iter().enumerate().filter(|(at, _)| counts(*at)) {
+                if let (Some(id), Some(tokens)) = (run.run_id.as_deref(), run.tokens) {
+                    found.entry(id).or_default().push((tokens, at));
+                }
+            }
+        }
+        found.values_mut().for_each(|runs| runs.sort_unstable());
+        Self(found)
+    }
+
+    /// Returns the newest earlier run whose tokens those of the run at `at` include: a run of the same
+    /// session, or of the one that it continues.
+    fn before(&self, runs: &[Arc<Summary>], at: usize) -> Option<ThreadBefore> {
+        let run = runs.get(at).filter(|run| run.tokens_of_thread)?;
+        let own = run.tokens?;
+        let last = |id: &str| {
+            let all = self.0.get(id)?;
+            let end = all.partition_point(|(tokens, _)| *tokens < own);
+            all.get(end.checked_sub(1)?).copied()
+        };
+        let ids = [run.run_id.as_deref(), run.continues.as_deref()];
+        let (tokens, before) = ids.into_iter().flatten().filter_map(last).max()?;
+        let before = runs.get(before)?;
+        Some(ThreadBefore {
+            key: before.key.clone(),
+            tokens,
+            usage: *before.usage,
+        })
+    }
 }
 
 /// Returns the end of a run that its output records.

@@ -112,6 +112,19 @@ pub struct Relation {
     pub separate_children: Option<SeparateChildren>,
     /// The run whose recorded cost includes this one's.
     pub paid_by: Option<RunKey>,
+    /// The earlier run of the same thread, if the tokens of this one include those of that one.
+    pub thread_before: Option<ThreadBefore>,
+}
+
+/// The tokens of a thread before a run, which count in the run that records them.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ThreadBefore {
+    /// The key of that run.
+    pub key: RunKey,
+    /// Its tokens.
+    pub tokens: u64,
+    /// The same tokens by kind.
+    pub usage: Usage,
 }
 
 /// The relation of a run that shares no records with others.
@@ -129,6 +142,7 @@ static ALONE: Relation = Relation {
     parent: None,
     separate_children: None,
     paid_by: None,
+    thread_before: None,
 };
 
 /// The relation of a run to others, in the size of a pointer. Most runs share no records with
@@ -174,6 +188,7 @@ impl Relation {
             copied: None,
             separate_children: None,
             cost_usd: None,
+            thread_before: None,
             ..self
         }
     }
@@ -218,13 +233,25 @@ impl Relation {
             .paid_by
             .as_ref()
             .map(|key| format!("the cost is included in the recorded cost of {key}"));
+        let before = self.thread_before.as_ref().map(|before| {
+            let key = &before.key;
+            format!("continues {key} (its tokens are counted there)")
+        });
         let differences = self.differences.iter().flat_map(|copy| {
             // The verdict says what only the output records.
             copy.words().skip(usize::from(self.is_end_of(copy)))
         });
         let differences = differences.take(MAX_SHOWN);
-        [duplicate, copied, records, also, separate_children, paid_by]
-            .into_iter()
+        let all = [
+            duplicate,
+            copied,
+            records,
+            also,
+            separate_children,
+            paid_by,
+            before,
+        ];
+        all.into_iter()
             .flatten()
             .chain(differences.collect::<Vec<_>>())
     }

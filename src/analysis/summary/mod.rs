@@ -10,7 +10,7 @@ use thin_vec::ThinVec;
 
 use super::call_times::{CallTimes, ToolSum, tool_sums};
 use super::compact::{Blank, Seldom, Shared};
-use super::copies::{CopiedPart, Fingerprint, Related, Relation, SeparateChildren};
+use super::copies::{CopiedPart, Fingerprint, Related, Relation, SeparateChildren, ThreadBefore};
 use super::failures::{RunFailure, failures_of_run};
 use super::format;
 use super::life::{ExternalFacts, Life, life};
@@ -710,7 +710,10 @@ impl Summary {
                 .map(Box::from)
                 .or(own.parent.clone()),
         );
-        let mut run = own;
+        let mut run = match relation.thread_before.as_ref() {
+            Some(before) if own.tokens_of_thread => own.without_thread(before),
+            _ => own,
+        };
         if (run.cost_usd, run.children) != (cost_usd, children) || run.parent != parent {
             (run.cost_usd, run.children, run.parent) = (cost_usd, children, parent);
         }
@@ -737,6 +740,24 @@ impl Summary {
             relation: relation.into(),
             ..run
         }
+    }
+
+    /// Removes the tokens of the thread before the run.
+    fn without_thread(mut self, before: &ThreadBefore) -> Self {
+        let less = |all: Option<u64>, part: Option<u64>| all?.checked_sub(part?);
+        let (all, part) = (*self.usage, before.usage);
+        self.tokens = less(self.tokens, Some(before.tokens));
+        self.usage = Usage {
+            input: less(all.input, part.input),
+            cached: less(all.cached, part.cached),
+            output: less(all.output, part.output),
+            reasoning: less(all.reasoning, part.reasoning),
+            written: less(all.written, part.written),
+            written_1h: less(all.written_1h, part.written_1h),
+        }
+        .into();
+        self.tokens_of_thread = false;
+        self
     }
 
     /// Sets the failures to those of these steps, of steps without a line (`lost`), and of the end.
@@ -843,7 +864,14 @@ impl Summary {
             .tokens_so_far
             .or((before.readable == 0 || is_of_steps).then_some(0));
         let tokens = tokens.filter(|_| is_of_steps || before.unknown_tokens == 0);
-        let less = |all: Option<u64>, less: Option<u64>| Some(all?.saturating_sub(less?));
+        let are_own = index
+            .manifest()
+            .get()
+            .is_some_and(|manifest| manifest.tokens_without_copies);
+        let less = |all: Option<u64>, less: Option<u64>| match are_own {
+            true => all,
+            false => Some(all?.saturating_sub(less?)),
+        };
         let copied_events = last.min(self.events);
         self.copied = Some(CopiedPart {
             steps: copied,

@@ -260,6 +260,62 @@ fn a_stream_without_times_that_is_stored_twice_counts_once() {
     }
 }
 
+#[test]
+fn what_a_thread_used_before_it_was_resumed_counts_once() {
+    let temp = tempfile::tempdir().unwrap();
+    for (name, text, tokens) in [("a", "one", 100), ("b", "two", 250), ("c", "three", 400)] {
+        write(
+            temp.path(),
+            &format!("{name}/exec.jsonl"),
+            &exec(text, tokens),
+        );
+    }
+    let tokens = |list: &Value| {
+        let runs = list["runs"].as_array().unwrap().iter();
+        let mut tokens: Vec<u64> = runs.filter_map(|run| run["tokens"].as_u64()).collect();
+        tokens.sort_unstable();
+        tokens
+    };
+    // The total of each stream includes those before it.
+    assert_eq!(tokens(&list(temp.path())), [101, 150, 150]);
+    // Without them, what they used isn't known.
+    fs::remove_dir_all(temp.path().join("a")).unwrap();
+    assert_eq!(tokens(&list(temp.path())), [150, 251]);
+}
+
+#[test]
+fn a_droid_session_that_goes_on_after_a_compaction_counts_only_its_own_tokens() {
+    let temp = tempfile::tempdir().unwrap();
+    let session = |id: &str, parent: Option<&str>, tokens: u64| {
+        let reply = json!({"type": "message", "id": format!("m-{id}"), "timestamp": at(3), "message":
+            {"role": "assistant", "content": [{"type": "text", "text": id}], "modelId": "m"}});
+        let mut lines = vec![
+            json!({"type": "session_start", "id": id, "title": "t", "cwd": "/p", "parent": parent}),
+        ];
+        if parent.is_some() {
+            let summary = json!({"type": "compaction_state", "id": "c", "timestamp": at(1), "summaryText": "S"});
+            lines.push(summary);
+        }
+        lines.extend([
+            reply,
+            json!({"type": "agent_turn_outcome", "turnId": "t", "reason": "completed"}),
+        ]);
+        write(temp.path(), &format!("-p/{id}.jsonl"), &lines);
+        let counts = json!({"inputTokens": tokens, "outputTokens": 10, "cacheReadTokens": 0,
+            "cacheCreationTokens": 0, "thinkingTokens": 4});
+        let settings = json!({"model": "m", "tokenUsage": counts});
+        write(temp.path(), &format!("-p/{id}.settings.json"), &[settings]);
+    };
+    session("old", None, 100);
+    session("new", Some("old"), 140);
+    let list = list(temp.path());
+    assert_eq!(sum(&list, "tokens"), 150, "{list:#}");
+    assert_says(
+        &board(&["list", temp.path().to_str().unwrap()]),
+        &["continues -p/old.jsonl (its tokens are counted there)"],
+    );
+}
+
 /// A session that ends with `end_turn`, and the stream of the same run that records a limit.
 fn session_and_stream(dir: &Path, result: &Value) {
     let session = [
