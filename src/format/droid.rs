@@ -2,15 +2,18 @@
 //! `sessions/-PROJECT-/SESSION.jsonl`. Sub-agents have their own files there.
 //!
 //! A message of the model is one line, without its tokens. Newer versions add a line when a turn is
-//! over. A second document, `SESSION.settings.json`, has the model and the tokens of the session. This
-//! reader is based on public descriptions of such files. No session was made to try it.
+//! over. A second document, `SESSION.settings.json`, has the model and the tokens of the session.
+//!
+//! A fork is a file of its own: its lines begin with copies, its tokens are only those since. After
+//! `/compress`, the session goes on in a new file without copies, and the tokens there include those of
+//! the old one. This reader is based on sessions of version 0.225.
 
 use super::conversation::Conversation;
 use super::ends::{End, ends};
 use super::lines::stem;
 use super::part::{self, text};
 use super::value::{
-    count, filled, is_text, is_true, listed, member, objects, own_words_in, short, spoken,
+    count, cut, filled, is_text, is_true, listed, member, objects, own_words_in, short, spoken,
     stage_beside, unpacked,
 };
 use super::{Answer, CallDraft, Draft, EventDraft, Part, Reader, Shape, Source, Tool};
@@ -48,18 +51,47 @@ pub(super) fn settings(name: &str) -> Option<String> {
     Some(format!("{}.settings.json", stem(name)?))
 }
 
-/// The reasons why a turn ended.
+/// The reasons why a turn ended: all that version 0.225 knows.
 const ENDS: &[End] = ends! {
     "completed" => Completed, "Answered";
+    "spec_handoff" => Completed, "Handed a plan over";
     "cancelled" => Cancelled, "Cancelled";
+    "permission_rejected" => Cancelled, "Permission refused";
+    "no_approver_available" => Halted, "Nobody was there to approve a call";
+    "process_exit" => Failed, "The process exited";
+    "structured_output_missing" => Failed, "No structured output";
+    "structured_output_*" => Failed, "Structured output invalid";
+    "model_usage_exhausted" => Failed, "Provider usage limit reached";
+    "model_*" => Failed, "API error";
+    "prompt_rejected" => Failed, "Prompt rejected";
+    "completion_persistence_failed" => Failed, "The answer couldn't be saved";
+    "error" => Failed, "Failed with an error";
 };
+
+/// The tools that ask the user a question.
+const QUESTIONS: &[&str] = &["AskUser", "ExitSpecMode"];
+
+/// How the result of a call ends that the user stopped or didn't permit.
+const CANCELLED: &str = "Tool execution cancelled by user";
+
+/// How the result of a command names its exit code.
+const EXIT: &str = "[Process exited with code ";
+
+/// How the message about a failed request begins.
+const FAULT: &str = "BYOK Error: ";
+
+/// How the prompt of a sub-agent begins, and what stands before and after its task.
+const TASK: &str = "# Task Tool Invocation";
+const FROM_PARENT: &str = "---BEGIN TASK FROM PARENT AGENT---";
+const TO_PARENT: &str = "---END TASK FROM PARENT AGENT---";
 
 /// The title of a session that has none yet.
 const UNTITLED: &str = "New Session";
 
 fields! {
     struct Line {
-        kind = "type", id, timestamp, cwd, title, parent = "callingSessionId", message, reason, turn = "turnId",
+        kind = "type", id, timestamp, cwd, title, caller = "callingSessionId", parent, message, reason,
+        turn = "turnId",
     }
     struct Message { role, content, model = "modelId", visibility, hook = "hookEventName" }
     struct Block {
@@ -78,6 +110,12 @@ struct Session {
     conversation: Conversation,
     /// Whether the last message is a reply.
     is_replied: bool,
+    /// What the program told the user since the last reply or prompt.
+    note: Option<Box<str>>,
+    /// Whether replies name their model. If so, a message without one is the program's.
+    names_models: bool,
+    /// Whether the session goes on from an older file, after a compaction.
+    is_compacted: bool,
     /// The end of the last turn, if it's recorded.
     end: Option<Ended>,
     model: Option<Box<str>>,
@@ -103,7 +141,9 @@ impl Reader for Session {
                 let run = draft.run();
                 run.run_id = short(line.id);
                 run.project = short(line.cwd);
-                run.parent = short(line.parent);
+                run.parent = short(line.caller);
+                run.continues = short(line.parent);
+                run.tokens_without_copies = true;
                 let title = short(line.title);
                 run.titles = title
                     .filter(|title| !title.is_empty() && **title != *UNTITLED)
@@ -113,6 +153,7 @@ impl Reader for Session {
             "message" => self.message(record.text, line.message, mark, draft),
             "compaction_state" => {
                 let event = draft.event(mark.stage("compaction"));
+                self.is_compacted |= self.conversation.last().is_none();
                 draft.compacted(Compaction {
                     event,
                     tokens: None,
@@ -122,8 +163,8 @@ impl Reader for Session {
             }
             "agent_turn_outcome" => {
                 let at = draft.event(mark);
-                let reason = filled(line.reason);
-                self.end = reason.map(|reason| ended(&reason).at_event(at));
+                let end = filled(line.reason).map(|reason| self.ended(&reason, draft));
+                self.end = end.map(|end| end.at_event(at));
             }
             _ => {
                 draft.event(mark);
@@ -139,10 +180,10 @@ impl Reader for Session {
     }
 
     fn look(&mut self, draft: &mut Draft<'_>) {
-        let step = self.conversation.last().and_then(|n| draft.step(n));
-        let is_answer = |step: &Part| step.calls.is_empty() && !step.text.is_empty();
-        let is_over = self.end.is_some() || self.is_replied && step.is_some_and(is_answer);
         let end = self.end.clone();
+        let is_over = end.is_some() || self.is_answered(draft);
+        let open = self.conversation.last().filter(|_| end.is_none());
+        let asks = open.and_then(|n| draft.asks(n, QUESTIONS));
         let is_answered = end
             .as_ref()
             .is_some_and(|end| end.outcome == Outcome::Completed);
@@ -152,7 +193,9 @@ impl Reader for Session {
         let run = draft.run();
         run.tool = Some("Droid".into());
         run.updated_at = at;
-        run.awaits_user = is_over && run.parent.is_none();
+        run.awaits_user = (is_over || asks.is_some()) && run.parent.is_none();
+        run.asks_user = asks;
+        run.tokens_of_thread = self.is_compacted && run.continues.is_some();
         run.ended = end.map(Box::new);
         run.final_result = answer;
         run.model = run.model.take().or(self.model.clone());
@@ -166,6 +209,32 @@ impl Reader for Session {
 }
 
 impl Session {
+    /// Returns whether the last message is a reply without a call.
+    fn is_answered(&self, draft: &Draft<'_>) -> bool {
+        let step = self.conversation.last().and_then(|n| draft.step(n));
+        let is_answer = |step: &Part| step.calls.is_empty() && !step.text.is_empty();
+        self.is_replied && step.is_some_and(is_answer)
+    }
+
+    /// Returns the end of a turn. Droid calls a turn completed, too, if the user stopped its last call or
+    /// the model said nothing.
+    fn ended(&self, reason: &str, draft: &Draft<'_>) -> Ended {
+        let of = |headline, outcome| Ended::new(reason, headline, outcome, Certainty::Recorded);
+        let end = End::of(ENDS, reason).unwrap_or_else(|| of("Ended", Outcome::Unknown));
+        let is_told = end.outcome == Outcome::Completed && !self.is_answered(draft);
+        let last = self.conversation.last().filter(|_| is_told);
+        let is_stopped = || last.is_some_and(|n| draft.cancelled(n, Certainty::Recorded).is_some());
+        let end = match reason {
+            "completed" if is_told && is_stopped() => of("Cancelled", Outcome::Cancelled),
+            "completed" if is_told => of(Ended::NO_ANSWER, Outcome::Unknown),
+            _ => end,
+        };
+        match &self.note {
+            Some(note) if end.outcome != Outcome::Completed => end.detail(note.clone()),
+            _ => end,
+        }
+    }
+
     fn message(
         &mut self,
         record: &str,
@@ -179,7 +248,13 @@ impl Session {
         if role == "assistant" {
             let asked = draft.latest();
             let part = part_of(record);
-            self.is_replied = true;
+            if self.names_models && part.model.is_none() && part.calls.is_empty() {
+                self.note = said(message.content);
+                draft.event(mark.stage("note"));
+                return;
+            }
+            self.names_models |= part.model.is_some();
+            (self.is_replied, self.note) = (true, None);
             self.end = None;
             draft.name_model(&part);
             self.conversation.reply(None, asked, mark, part, draft);
@@ -187,16 +262,23 @@ impl Session {
         }
         let is_note = message.visibility.is_some_and(|who| who != "\"both\"");
         if role != "user" || is_note || message.hook.is_some() {
+            match message.visibility {
+                Some("\"user_only\"") => self.note = said(message.content),
+                // The program asks the model to go on.
+                Some("\"llm_only\"") => self.is_replied = false,
+                _ => {}
+            }
             draft.event(mark.stage("note"));
             return;
         }
-        self.is_replied = false;
+        (self.is_replied, self.note) = (false, None);
         self.end = None;
         let words = own_words_in(message.content);
+        let words = task_in(&words);
         if blocks(message.content).any(|block| block.kind == Some("\"tool_result\"")) {
             let part = part_of(record);
             let n = self.conversation.step_of(&part);
-            let stage = stage_beside(&words, mark.stage);
+            let stage = stage_beside(words, mark.stage);
             return draft.results(n.as_slice(), mark.stage(stage), part);
         }
         // A prompt may be a picture without words.
@@ -204,17 +286,30 @@ impl Session {
         if words.is_empty() && !has_other {
             draft.event(mark.stage("note"));
         } else {
-            self.conversation.prompt(&words, &mark, draft);
+            self.conversation.prompt(words, &mark, draft);
         }
     }
 }
 
-/// Returns the end of a turn.
-fn ended(reason: &str) -> Ended {
-    End::of(ENDS, reason).unwrap_or_else(|| {
-        let (outcome, certainty) = (Outcome::Unknown, Certainty::Recorded);
-        Ended::new(reason, "Ended", outcome, certainty)
-    })
+/// Returns the task in the prompt of a sub-agent, or the whole prompt.
+fn task_in(words: &str) -> &str {
+    let inside = || {
+        let (_, rest) = words.strip_prefix(TASK)?.split_once(FROM_PARENT)?;
+        Some(
+            rest.split_once(TO_PARENT)
+                .map_or(rest, |(task, _)| task)
+                .trim(),
+        )
+    };
+    inside().unwrap_or(words)
+}
+
+/// Returns what a message of the program tells the user, without its advice.
+fn said(content: Option<&str>) -> Option<Box<str>> {
+    let words = spoken(content);
+    let words = words.trim().split("\n\n").next().unwrap_or_default();
+    let words = words.strip_prefix(FAULT).unwrap_or(words);
+    (!words.is_empty()).then(|| cut(words))
 }
 
 /// Returns the blocks of a message's content.
@@ -261,9 +356,17 @@ fn part_of(record: &str) -> Part {
 fn answer(block: &Block<'_>) -> Answer {
     let words = spoken(block.content);
     let failed = is_true(block.is_error);
+    let last = words.trim_end().lines().next_back().unwrap_or_default();
+    let exit = last.strip_prefix(EXIT);
+    let exit = exit.and_then(|code| code.strip_suffix(']')?.parse().ok());
     Answer {
         call: text(block.call).unwrap_or_default(),
-        status: Some(if failed { "error" } else { "success" }),
+        status: Some(match failed {
+            true if words.ends_with(CANCELLED) => "cancelled",
+            true => "error",
+            false => "success",
+        }),
+        exit: exit.filter(|_| failed),
         error: failed.then(|| match words.is_empty() {
             true => NO_WORDS.to_owned(),
             false => words.clone(),
@@ -276,7 +379,7 @@ fn answer(block: &Block<'_>) -> Answer {
     }
 }
 
-/// Converts the tokens of a session. Whether the output includes the reasoning isn't documented.
+/// Converts the tokens of a session. The output includes the reasoning.
 fn usage(counts: &str) -> Usage {
     let counts = Counts::of(counts);
     let [input, output, cached, written, reasoning] = [
@@ -296,7 +399,7 @@ fn usage(counts: &str) -> Usage {
     Usage {
         input: input.map(whole),
         cached,
-        output: output.filter(|_| reasoning.unwrap_or_default() == 0),
+        output,
         reasoning,
         written,
         written_1h: None,

@@ -2,7 +2,7 @@
 
 /// The tool, the variable for its directory, that directory in the home, and where it contains the
 /// sessions. Without a directory in the home, only the variable names it.
-pub(crate) const SESSION_HOMES: [(&str, &str, &str, &str); 18] = [
+pub(crate) const SESSION_HOMES: [(&str, &str, &str, &str); 19] = [
     ("Claude Code", "CLAUDE_CONFIG_DIR", ".claude", "projects"),
     ("Codex", "CODEX_HOME", ".codex", "sessions"),
     // Sessions archived by the user.
@@ -18,6 +18,7 @@ pub(crate) const SESSION_HOMES: [(&str, &str, &str, &str); 18] = [
         "session-state",
     ),
     ("Kimi Code", "KIMI_CODE_HOME", ".kimi-code", "sessions"),
+    ("Kimi CLI", "KIMI_SHARE_DIR", ".kimi", "sessions"),
     ("Mistral Vibe", "VIBE_HOME", ".vibe", "logs/session"),
     ("Cline", "CLINE_DIR", ".cline", "data/sessions"),
     ("Cline", "CLINE_DATA_DIR", "", "sessions"),

@@ -5,6 +5,9 @@
 //! a record ends it. A failed request is a step without any of them. At the end of a turn, the
 //! program records all messages of the turn again, which adds nothing. The end of a turn is recorded,
 //! but a reply that reached the output limit completes it too. This reader is based on version 2.1.
+//!
+//! A session that was imported from Kimi CLI has messages without times instead of steps, and each
+//! turn is completed.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -16,8 +19,8 @@ use super::part::{self, is_at_limit, is_refusal, quoted, text};
 use super::recent::{Recent, RecentSet};
 use super::turns::Turns;
 use super::value::{
-    aside, below, count, cut, filled, int, is_text, member, millis, number, objects, short, silent,
-    spoken,
+    aside, below, count, cut, filled, int, is_text, listed, member, millis, number, objects,
+    permission_for, short, silent, spoken, unpacked,
 };
 use super::{Answer, CallDraft, Draft, EventDraft, Part, Reader, Shape, Source, Tokens, Tool};
 use crate::model::step::NO_WORDS;
@@ -77,6 +80,10 @@ const REJECTED: [&str; 2] = [
     " was not run because the approval request was cancelled.",
 ];
 
+/// What an imported session lacks.
+const IMPORTED: &str = "The session was imported from Kimi CLI: its times are those of the import, and neither tokens nor \
+                        the ends of turns are known.";
+
 /// How the last line of a shell command's output names the exit code.
 const EXIT: &str = "Command failed with exit code: ";
 
@@ -84,13 +91,14 @@ fields! {
     struct Line {
         kind = "type", protocol = "protocol_version", created = "created_at", time, event, message, model, usage,
         scope = "usageScope", reason, error, info, tail = "outputTail", child = "subagentId", parent = "parentAgentId", disclosure = "environmentDisclosure",
-        before = "tokensBefore", after = "tokensAfter",
+        before = "tokensBefore", after = "tokensAfter", what = "kind", request,
     }
     struct Event {
         kind = "type", uuid, step = "stepUuid", part, call = "toolCallId", name, args, result, finish = "finishReason",
         usage,
     }
-    struct Message { role, content, origin }
+    struct Message { role, content, origin, calls = "toolCalls", call = "toolCallId" }
+    struct Call { id, function }
     struct Piece { kind = "type", text, think }
     struct Result { output, failed = "isError", ms = "durationMs" }
     struct Usage { other = "inputOther", output, cached = "inputCacheRead", written = "inputCacheCreation" }
@@ -111,6 +119,10 @@ struct Session {
     finish: Option<String>,
     /// Whether the user cancelled the turn.
     is_cancelled: bool,
+    /// Whether the session was imported from Kimi CLI.
+    is_imported: bool,
+    /// The tool whose call waits for the user's permission. The call itself is recorded only afterwards.
+    permission: Option<String>,
     end: Option<Ended>,
     ends: Turns,
     /// The number of the event that names the agent's working directory, and that directory.
@@ -191,6 +203,10 @@ impl Reader for Session {
                     step.request = Some((at, text(line.model)));
                 }
             }
+            ("context.append_message", _) if ts.is_none() && is_imported(&line) => {
+                self.is_imported = true;
+                self.imported(record.text, mark, draft);
+            }
             ("context.append_message", _) => self.message(&line, mark, draft),
             ("turn.cancel", _) => {
                 draft.event(mark);
@@ -220,6 +236,16 @@ impl Reader for Session {
                     trigger: Box::default(),
                 });
             }
+            ("interaction.request", _) => {
+                draft.event(mark);
+                let of = |key| line.request.and_then(|request| member(request, key));
+                let is_approval = line.what == Some("\"approval\"");
+                self.permission = filled(of("toolName")).filter(|_| is_approval);
+            }
+            ("interaction.resolved", _) => {
+                draft.event(mark);
+                self.permission = None;
+            }
             ("profile.bind", _) => {
                 let at = draft.event(mark);
                 let cwd = line.disclosure.and_then(|told| member(told, "cwd"));
@@ -235,11 +261,14 @@ impl Reader for Session {
 
     fn look(&mut self, draft: &mut Draft<'_>) {
         let (ended, answer) = self.settled(draft);
+        let permission = self.permission.as_deref().filter(|_| ended.is_none());
+        let permission = permission.map(|tool| cut(&permission_for(tool)));
         let asks = self
             .conversation
             .last()
             .filter(|_| ended.is_none())
-            .and_then(|n| draft.asks(n, QUESTIONS));
+            .and_then(|n| draft.asks(n, QUESTIONS))
+            .or(permission);
         let at = draft.latest().filter(|_| ended.is_some());
         let run = draft.run();
         run.awaits_user = run.parent.is_none() && (asks.is_some() || ended.is_some());
@@ -250,11 +279,25 @@ impl Reader for Session {
         run.turns = Some(self.conversation.turns());
         run.children = Some(self.children.len() as u64);
         run.child_ids = self.children.listed();
-        run.notes = aside("summaries", self.aside).into_iter().collect();
+        let imported = self.is_imported.then(|| IMPORTED.into());
+        let aside = aside("summaries", self.aside);
+        run.notes = aside.into_iter().chain(imported).collect();
     }
 }
 
 impl Session {
+    /// Handles a reply or a result of an imported session.
+    fn imported(&mut self, record: &str, mark: EventDraft<'_>, draft: &mut Draft<'_>) {
+        let part = part_of(record, None, None);
+        if part.answers.is_empty() {
+            let asked = draft.latest();
+            self.conversation.reply(None, asked, mark, part, draft);
+            return;
+        }
+        let n = self.conversation.step_of(&part);
+        draft.results(n.as_slice(), mark, part);
+    }
+
     fn is_known(&self, id: Option<&str>) -> bool {
         let id = text(id);
         let is_it = |step: &Begun| step.n.is_some() && id.as_deref() == Some(&*step.id);
@@ -389,6 +432,16 @@ impl Session {
         };
         let finish = self.finish.as_deref().unwrap_or_default();
         let end = match &*reason {
+            // The import writes this word after each turn.
+            "completed" if self.is_imported => {
+                let step = self.conversation.last().and_then(|n| draft.step(n));
+                let is_answer = |step: &Part| step.calls.is_empty() && !step.text.is_empty();
+                let (headline, outcome) = match step.is_some_and(is_answer) {
+                    true => ("Answered", Outcome::Completed),
+                    false => (Ended::NO_ANSWER, Outcome::Unknown),
+                };
+                Ended::new("", headline, outcome, Certainty::Inferred)
+            }
             "completed" if is_at_limit(finish) => of(finish, Ended::CUT_REPLY, Outcome::Truncated),
             "completed" if is_refusal(finish) => of(finish, Ended::REFUSED, Outcome::Failed),
             "completed" if self.is_silent(draft) => of(&reason, Ended::NO_ANSWER, Outcome::Unknown),
@@ -482,6 +535,62 @@ fn assembled(n: usize, records: &[String]) -> String {
     })
 }
 
+/// Returns whether a message of an imported session is a reply or a result.
+fn is_imported(line: &Line<'_>) -> bool {
+    let message = line.message.map(Message::of).unwrap_or_default();
+    matches!(message.role, Some("\"assistant\"" | "\"tool\""))
+}
+
+/// Returns the part of a step that a message of an imported session contains.
+fn imported_part(message: &Message<'_>) -> Part {
+    let mut part = Part::default();
+    if message.role == Some("\"tool\"") {
+        part.answers.push(imported_answer(message));
+        return part;
+    }
+    for piece in listed(message.content).map(Piece::of) {
+        part.text.extend(filled(piece.text));
+        part.thought.extend(filled(piece.think));
+    }
+    for call in listed(message.calls).map(Call::of) {
+        let of = |key| call.function.and_then(|function| member(function, key));
+        let args = filled(of("arguments"));
+        part.calls.push(CallDraft {
+            id: text(call.id).unwrap_or_default(),
+            name: text(of("name")).unwrap_or_default(),
+            args: args.map_or_else(|| "{}".to_owned(), |args| unpacked(&args)),
+        });
+    }
+    part
+}
+
+/// Returns the result in a message of an imported session. Its first text is the program's.
+fn imported_answer(message: &Message<'_>) -> Answer {
+    let mut words = listed(message.content).filter_map(|piece| filled(Piece::of(piece).text));
+    let first = words.next().unwrap_or_default();
+    let inside = first.strip_prefix("<system>");
+    let own = inside.and_then(|own| own.strip_suffix("</system>"));
+    let fault = own.and_then(|own| own.strip_prefix("ERROR: "));
+    let rest: Vec<String> = words.collect();
+    let said = match (own, rest.is_empty()) {
+        (Some(_), false) => rest.join("\n"),
+        (Some(own), true) => fault.unwrap_or(own).to_owned(),
+        (None, _) => [vec![first.clone()], rest].concat().join("\n"),
+    };
+    let exit = fault.and_then(|fault| fault.strip_prefix(EXIT));
+    Answer {
+        call: text(message.call).unwrap_or_default(),
+        status: Some(if fault.is_some() { "error" } else { "success" }),
+        error: fault.map(|_| said.clone()),
+        exit: exit.and_then(|code| code.trim_end_matches('.').parse().ok()),
+        output: match fault {
+            Some(_) => "null".to_owned(),
+            None => quoted(&said),
+        },
+        ..Answer::default()
+    }
+}
+
 /// Returns the part of a step that a record contains. `step` is the step so far, with the call of a
 /// result.
 fn part_of(record: &str, step: Option<&Part>, project: Option<&str>) -> Part {
@@ -490,6 +599,10 @@ fn part_of(record: &str, step: Option<&Part>, project: Option<&str>) -> Part {
     let mut part = Part::default();
     match (line.kind, event.kind) {
         (Some("\"llm.request\""), _) => part.model = text(line.model),
+        (Some("\"context.append_message\""), _) => {
+            let message = line.message.map(Message::of).unwrap_or_default();
+            part = imported_part(&message);
+        }
         (Some("\"task.terminated\""), _) => part.beside.extend(task_in(&line)),
         (Some("\"usage.record\""), _) => part.tokens = line.usage.and_then(tokens),
         (_, Some("\"content.part\"")) => {

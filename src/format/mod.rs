@@ -75,6 +75,7 @@ mod hermes;
 mod homes;
 mod inspect;
 mod kimi;
+mod kimi_cli;
 mod lines;
 mod mini_swe_agent;
 mod opencode;

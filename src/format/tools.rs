@@ -5,7 +5,7 @@ use std::ffi::OsStr;
 use super::lines::before_compression;
 use super::{
     Before, Shape, Tool, aider, amp, atif, claude, cline, codex, continue_cli, copilot, crush,
-    droid, gemini, goose, gptme, harbor, hermes, inspect, kimi, mini_swe_agent, opencode,
+    droid, gemini, goose, gptme, harbor, hermes, inspect, kimi, kimi_cli, mini_swe_agent, opencode,
     openhands, otlp, pi, qwen, swe_agent, tau2, vibe, vibe2,
 };
 
@@ -22,6 +22,7 @@ static TOOLS: &[&Tool] = &[
     &pi::SESSION,
     &copilot::SESSION,
     &kimi::SESSION,
+    &kimi_cli::SESSION,
     &vibe::SESSION,
     &vibe2::SESSION,
     &droid::SESSION,

@@ -32,6 +32,7 @@ mod gemini;
 mod gptme;
 mod inspect;
 mod kimi;
+mod kimi_cli;
 mod mini_swe_agent;
 mod missing;
 mod opencode_files;
