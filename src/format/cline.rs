@@ -67,6 +67,12 @@ const ABORTED: &str = "Command was aborted";
 /// How the error of a command names its exit code.
 const EXIT: &str = "Command exited with code ";
 
+/// The status of an open session between two turns.
+const IDLE: &str = "idle";
+
+/// The tools that ask the user a question.
+const QUESTIONS: &[&str] = &["ask_question"];
+
 /// The tool that starts a sub-agent.
 const SPAWN: &str = "spawn_agent";
 
@@ -152,12 +158,15 @@ impl Reader for Session {
             .is_some_and(|end| end.outcome == Outcome::Completed);
         let answer = last.filter(|_| is_answer).and_then(|n| draft.said(n));
         let at = draft.latest().filter(|_| ended.is_some());
+        let open = last.filter(|_| ended.is_none());
+        let asks = open.and_then(|n| draft.asks(n, QUESTIONS));
         let about = &self.about;
         let run = draft.run();
         run.tool = Some("Cline".into());
         run.started_at = about.started;
         run.updated_at = about.ended.filter(|_| ended.is_some()).or(at);
-        run.awaits_user = run.parent.is_none() && ended.is_some();
+        run.awaits_user = run.parent.is_none() && (asks.is_some() || ended.is_some());
+        run.asks_user = asks;
         run.ended = ended.map(Box::new);
         run.final_result = answer;
         run.model = about.model.clone().or(run.model.take());
@@ -228,23 +237,28 @@ impl Session {
         draft.results(n.as_slice(), mark, part);
     }
 
-    /// Returns the end by the status. Without one, a last reply without calls is an answer.
+    /// Returns the end by the status. Without one, a last reply without calls is an answer, and a last
+    /// step whose calls were all stopped is an interruption.
     fn ended(&self, draft: &Draft<'_>) -> Option<Ended> {
         let of = |word: &str, headline, outcome| {
             Ended::new(word, headline, outcome, Certainty::Recorded)
         };
         let error = self.error.as_ref();
-        let status = self.about.status.as_deref();
+        let status = self.about.status.as_deref().filter(|word| *word != IDLE);
         let end = match status {
             Some("completed") => of("completed", "Answered", Outcome::Completed),
             Some("cancelled") => of("cancelled", "Cancelled", Outcome::Cancelled).note(CAUSES),
-            // A sub-agent has no status.
+            // A sub-agent has no status, and an open session none of its newest turn.
             None if let Some((at, words)) = error => {
                 let headline = "Failed with an error";
                 let end = Ended::new("error", headline, Outcome::Failed, Certainty::Inferred);
                 return Some(end.detail(cut(words)).at_event(*at));
             }
             Some("running") | None => {
+                let last = self.conversation.last().filter(|_| status.is_none());
+                if let Some(end) = last.and_then(|n| draft.cancelled(n, Certainty::Inferred)) {
+                    return Some(end);
+                }
                 let step = self.conversation.last().and_then(|n| draft.step(n));
                 let is_answer = |step: &&Part| step.calls.is_empty() && !step.text.is_empty();
                 let is_over = status.is_none() && self.is_replied && error.is_none();

@@ -53,6 +53,9 @@ const SHELL: &str = "Bash";
 /// How the result of a shell command names its exit code.
 const EXIT: &str = "Error executing tool Bash: Error (exit code ";
 
+/// The tools that ask the user a question.
+const QUESTIONS: &[&str] = &["AskQuestion"];
+
 fields! {
     struct Item { message, states = "toolCallStates" }
     struct Message { role, content, calls = "toolCalls", usage, call = "toolCallId" }
@@ -99,9 +102,12 @@ impl Reader for Session {
         let step = self.conversation.last().and_then(|n| draft.step(n));
         let is_answer = |step: &Part| step.calls.is_empty() && !step.text.is_empty();
         let is_over = self.is_replied && step.is_some_and(is_answer);
+        let last = self.conversation.last();
+        let asks = last.and_then(|n| draft.asks(n, QUESTIONS));
         let run = draft.run();
         run.tool = Some("Continue".into());
-        run.awaits_user = is_over;
+        run.awaits_user = is_over || asks.is_some();
+        run.asks_user = asks;
         run.turns = Some(self.conversation.turns());
     }
 }

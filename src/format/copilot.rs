@@ -15,7 +15,7 @@ use super::recent::{Recent, RecentSet};
 use super::turns::Turns;
 use super::value::{
     above_zero, aside, below, contains, count, cut, filled, hunks, int, is_text, member, micros,
-    objects, short,
+    objects, permission_for, short,
 };
 use super::{Answer, CallDraft, Draft, EventDraft, Part, Reader, Shape, Source, Tokens, Tool};
 use crate::model::json::walk;
@@ -146,6 +146,8 @@ fn is_stream(head: &[u8]) -> bool {
 #[derive(Debug, Default)]
 struct Session {
     is_stream: bool,
+    /// The number of open requests for the user's permission.
+    permissions: u32,
     /// The newest step of each agent. The name of the main agent is empty.
     newest: Recent<Box<str>, usize>,
     /// When each agent's newest request began; microseconds.
@@ -264,6 +266,13 @@ impl Reader for Session {
                 self.started.extend(started);
             }
             "tool.execution_complete" => self.result(&line, mark, draft),
+            "permission.requested" | "permission.completed" => {
+                draft.event(mark);
+                self.permissions = match &*kind {
+                    "permission.requested" => self.permissions.saturating_add(1),
+                    _ => self.permissions.saturating_sub(1),
+                };
+            }
             "subagent.started" => {
                 let at = draft.event(mark);
                 self.names
@@ -274,7 +283,7 @@ impl Reader for Session {
                 let at = draft.event(mark);
                 let reason = text(data.reason).unwrap_or_default();
                 let headline = match &*reason {
-                    "user_initiated" => "Interrupted by the user",
+                    "user_initiated" | "user_abort" => "Interrupted by the user",
                     _ => "Interrupted",
                 };
                 let end = Ended::new(&reason, headline, Outcome::Cancelled, Certainty::Recorded);
@@ -325,10 +334,14 @@ impl Reader for Session {
 
     fn look(&mut self, draft: &mut Draft<'_>) {
         let (ended, answer) = self.settled(draft);
-        let asks = self
-            .last
-            .filter(|_| ended.is_none())
-            .and_then(|n| draft.asks(n, QUESTIONS));
+        let open = self.last.filter(|_| ended.is_none());
+        let permission = || {
+            let tool = draft.waits_for(open.filter(|_| self.permissions > 0)?)?;
+            Some(cut(&permission_for(tool)))
+        };
+        let asks = open
+            .and_then(|n| draft.asks(n, QUESTIONS))
+            .or_else(permission);
         let at = draft.latest().filter(|_| ended.is_some());
         let run = draft.run();
         run.awaits_user = !self.is_closed && (asks.is_some() || ended.is_some());

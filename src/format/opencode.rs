@@ -203,6 +203,9 @@ const ROWS: Rows = Rows {
     leaves_out: |part| text(member(part, "type")).as_deref() == Some("step-start"),
 };
 
+/// The tools that ask the user a question.
+const QUESTIONS: &[&str] = &["question"];
+
 fields! {
     struct Row {
         id, parent = "parent_id", directory, title, version, agent, model, cost, revert, created = "time_created",
@@ -346,8 +349,11 @@ impl Reader for Session {
         let answered = last.filter(|_| end.as_ref().is_some_and(is_answer));
         let answer = answered.and_then(|n| draft.said(n));
         let at = draft.latest();
+        let open = last.filter(|_| end.is_none());
+        let asks = open.and_then(|n| draft.asks(n, QUESTIONS));
         let run = draft.run();
-        run.awaits_user = is_known && !self.is_child;
+        run.awaits_user = (is_known || asks.is_some()) && !self.is_child;
+        run.asks_user = asks;
         run.final_result = answer;
         run.notes = aside("summaries", self.aside).into_iter().collect();
         run.updated_at = match end {

@@ -368,7 +368,12 @@ impl Session {
             // The program may retry the request. Only the lack of a further line shows that it
             // ended here.
             let word = text(told.class).unwrap_or_else(|| "api_error".to_owned());
-            let end = Ended::new(&word, "API error", Outcome::Failed, Certainty::Inferred);
+            let (headline, outcome) = match &*word {
+                // Older versions record an interruption as an error.
+                "APIUserAbortError" => ("Interrupted", Outcome::Cancelled),
+                _ => ("API error", Outcome::Failed),
+            };
+            let end = Ended::new(&word, headline, outcome, Certainty::Inferred);
             let end = end.detail(short(told.message).unwrap_or_default());
             self.end = Some(end.at_event(at));
         }

@@ -82,8 +82,8 @@ impl<'a> Report<'a> {
 
 /// Returns whether a text names a signal.
 fn is_signal(text: &str) -> bool {
-    let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    is_number || text.starts_with("SIG")
+    // A terminal reports 0 if there was none.
+    text.parse::<u32>().is_ok_and(|signal| signal > 0) || text.starts_with("SIG")
 }
 
 /// Returns whether a text ends with what the command printed.

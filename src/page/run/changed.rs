@@ -197,7 +197,12 @@ impl<'a> ChangedTab<'a> {
             None if has_file => 0,
             None => place.after.min(entries.len()),
         };
-        let at = at.or((!has_file && first < entries.len()).then_some(first));
+        let shown = || entries.iter().enumerate().skip(first).take(FILES);
+        let changed = || shown().find(|(_, entry)| !entry.is_failed());
+        let at = at.or_else(|| match has_file {
+            true => None,
+            false => Some(changed().or_else(|| shown().next())?.0),
+        });
         let tab = Base { view, project };
         let work = &mut Work::default();
         let chosen = at.and_then(|at| entries.get(at));
