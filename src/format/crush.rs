@@ -24,7 +24,8 @@ use super::{
 use crate::model::json::walk;
 use crate::model::step::NO_WORDS;
 use crate::model::{
-    Can, Capabilities, Certainty, Compaction, Ended, EventKind, Format, IssueKind, Outcome,
+    Can, Capabilities, Certainty, Compaction, DATABASE, Ended, EventKind, Format, IssueKind,
+    Outcome,
 };
 
 /// A session.
@@ -37,7 +38,7 @@ pub(super) static SESSION: Tool = Tool {
             cost: Can::Partly,
             ..Capabilities::NONE
         },
-        file: "database",
+        file: DATABASE,
         no_end_reason: "Crush leaves the same record when it's killed and when it stops a loop",
         is_session: true,
         resume: "crush --session",

@@ -8,6 +8,9 @@ use super::files::TraceFile;
 /// The name for a file that contains a program's captured output.
 pub const CAPTURED: &str = "captured output";
 
+/// What a run's file is called if it's a database of the program.
+pub const DATABASE: &str = "database";
+
 /// A format in which a tool writes its traces.
 #[derive(Debug, Clone, Copy)]
 pub struct Format {
@@ -68,6 +71,12 @@ impl Format {
     /// Returns whether a run of this format is a single file, whose records are its events.
     pub fn is_one_file(&self) -> bool {
         !self.file.is_empty()
+    }
+
+    /// Returns whether the file is a database. Its records have no lines of their own: board builds a
+    /// document from them.
+    pub fn is_database(&self) -> bool {
+        self.file == DATABASE
     }
 
     /// Returns whether a run is the work of a coding agent, which is read from top to bottom.
