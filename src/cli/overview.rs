@@ -107,7 +107,7 @@ fn write_text(overview: &Overview, look: &Look, out: &mut dyn Write) -> io::Resu
     let open = Some(overview.totals.unfinished()).filter(|open| *open > 0);
     let open = open.map(|open| {
         vec![
-            "not finished".to_owned(),
+            "may still be running".to_owned(),
             count(open as u64),
             share(open, overview),
         ]
@@ -164,7 +164,9 @@ fn write_text(overview: &Overview, look: &Look, out: &mut dyn Write) -> io::Resu
         out,
     )?;
     let reasons = overview.stop_reasons.rows.iter().map(|reason| {
-        let result = reason.result.map_or("not finished", RunResult::label);
+        let result = reason
+            .result
+            .map_or("may still be running", RunResult::label);
         let change = reason.before.and_then(|before| counts(reason.runs, before));
         vec![
             name(reason.name.as_deref().unwrap_or_default()),
