@@ -157,7 +157,7 @@ fn write_text(overview: &Overview, look: &Look, out: &mut dyn Write) -> io::Resu
     });
     table(
         "Repeated task",
-        &["Solved", "pass@1", "95%", "pass@3", "all of 3"],
+        &["Solved", "pass@1", "95%", "pass@3", "All of 3"],
         &tasks.collect::<Vec<_>>(),
         &[1, 2, 3, 4, 5],
         look,

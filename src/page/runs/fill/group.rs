@@ -216,7 +216,9 @@ impl<'a> List<'a> {
         let all = sum.counted() == group.runs;
         // An estimated cost has its own mark.
         let is_cost = matches!(value, Value::Usd(_));
-        let words = value.words(now, zone).map(|words| {
+        // A lower bound of 0 says nothing.
+        let words = value.words(now, zone).filter(|words| all || words != "0");
+        let words = words.map(|words| {
             let mark = format::bound(!all, sum.is_estimate && !is_cost);
             format!("{mark}{words}")
         });
