@@ -24,8 +24,7 @@ use super::{
 use crate::model::json::walk;
 use crate::model::step::NO_WORDS;
 use crate::model::{
-    Can, Capabilities, Certainty, Compaction, DATABASE, Ended, EventKind, Format, IssueKind,
-    Outcome,
+    Can, Capabilities, Certainty, Compaction, Ended, EventKind, Format, IssueKind, Outcome,
 };
 
 /// A session.
@@ -38,7 +37,7 @@ pub(super) static SESSION: Tool = Tool {
             cost: Can::Partly,
             ..Capabilities::NONE
         },
-        file: DATABASE,
+        file: "database",
         no_end_reason: "Crush leaves the same record when it's killed and when it stops a loop",
         is_session: true,
         resume: "crush --session",

@@ -24,9 +24,7 @@ use super::{
 };
 use crate::model::json::walk;
 use crate::model::step::{NO_WORDS, Usage};
-use crate::model::{
-    Can, Capabilities, Certainty, Compaction, DATABASE, Ended, EventKind, Format, IssueKind,
-};
+use crate::model::{Can, Capabilities, Certainty, Compaction, Ended, EventKind, Format, IssueKind};
 
 /// A session.
 pub(super) static SESSION: Tool = Tool {
@@ -39,7 +37,7 @@ pub(super) static SESSION: Tool = Tool {
             cost: Can::Partly,
             ..Capabilities::NONE
         },
-        file: DATABASE,
+        file: "database",
         no_end_reason: "Goose doesn't record why a reply ended",
         is_session: true,
         resume: "goose session --resume --session-id",

@@ -18,8 +18,7 @@ use super::{
 use crate::model::json::walk;
 use crate::model::step::{NO_WORDS, Usage};
 use crate::model::{
-    Can, Capabilities, Certainty, Compaction, DATABASE, Ended, EventKind, Format, IssueKind,
-    Outcome,
+    Can, Capabilities, Certainty, Compaction, Ended, EventKind, Format, IssueKind, Outcome,
 };
 
 /// A session.
@@ -32,7 +31,7 @@ pub(super) static SESSION: Tool = Tool {
             limits: Can::Partly,
             ..Capabilities::NONE
         },
-        file: DATABASE,
+        file: "database",
         no_end_reason: "Hermes's database doesn't record how a session ended",
         is_session: true,
         assemble: Some(|n, records| part::line(n, records.iter().map(|record| part_in(record)))),

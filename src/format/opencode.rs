@@ -24,8 +24,7 @@ use super::{
 use crate::model::json::walk;
 use crate::model::step::NO_WORDS;
 use crate::model::{
-    Can, Capabilities, Certainty, Compaction, DATABASE, Ended, EventKind, Format, IssueKind,
-    Outcome,
+    Can, Capabilities, Certainty, Compaction, Ended, EventKind, Format, IssueKind, Outcome,
 };
 
 /// A session of OpenCode.
@@ -39,7 +38,7 @@ pub(super) static OPENCODE: Tool = Tool {
             cost: Can::Partly,
             ..Capabilities::NONE
         },
-        file: DATABASE,
+        file: "database",
         no_end_reason: "OpenCode's sessions don't record how they ended",
         is_session: true,
         adds_to_prompts: false,

@@ -8,9 +8,6 @@ use super::files::TraceFile;
 /// The name for a file that contains a program's captured output.
 pub const CAPTURED: &str = "captured output";
 
-/// What a run's file is called if it's a database of the program.
-pub const DATABASE: &str = "database";
-
 /// A format in which a tool writes its traces.
 #[derive(Debug, Clone, Copy)]
 pub struct Format {
@@ -76,7 +73,7 @@ impl Format {
     /// Returns whether the file is a database. Its records have no lines of their own: board builds a
     /// document from them.
     pub fn is_database(&self) -> bool {
-        self.file == DATABASE
+        self.file == "database"
     }
 
     /// Returns whether a run is the work of a coding agent, which is read from top to bottom.

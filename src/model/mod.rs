@@ -51,7 +51,7 @@ pub use end::{
 pub use event::{EventHead, EventKind, EventNote};
 pub use fate::Fate;
 pub use files::{MAX_LINE_BYTES, Span, TraceFile};
-pub use format::{CAPTURED, Can, Capabilities, DATABASE, Format, StateRecord};
+pub use format::{CAPTURED, Can, Capabilities, Format, StateRecord};
 pub(crate) use head::RUN_CANCELLED;
 pub use head::{BROKEN_REPLY, CANCELLED, CriticMark, FailedCall, NO_REPLY, OtherFailure, StepHead};
 pub use index::{Delta, Index};

@@ -94,7 +94,7 @@ fn is_nested(line: &Line<'_>, draft: &mut Draft<'_>) -> bool {
 /// How the result begins that a resumed session gets for a call that was killed.
 const UNRECORDED: &str = "[Tool call interrupted: ";
 
-/// How the names of sub-agents' files begin, including those of Qwen Code.
+/// How the names of sub-agents' files begin, also those of Qwen Code.
 pub(super) const AGENT: &str = "agent-";
 
 /// Returns the name of the document about the sub-agent whose lines are in this file.
