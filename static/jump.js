@@ -1,7 +1,7 @@
 // The jump box: Ctrl-K opens a dialog that searches runs, steps, pages and commands. The server does the search. This
 // script shows the results as text, never as markup.
 
-const NAME = "Search, or jump to a run, a step, a page or a command";
+const NAME = "Search, or jump to a run, a step, a tab, a page or a command";
 const HINT = "Text, run, step number, page or command";
 let box, field, list, says, asking; // `asking` is the controller of the open request
 let offers = []; // the items of the rows

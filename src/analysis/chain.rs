@@ -247,7 +247,7 @@ fn growth(index: &Index) -> Option<(usize, String)> {
     (row.len >= MIN_TREND && row.to >= 2.0 * row.from).then(|| {
         let (from, to) = (count(row.from as u64), count(row.to as u64));
         let about = if (row.first..index.steps().len()).any(|n| index.tokens_estimated(n)) {
-            "about "
+            "≈"
         } else {
             ""
         };

@@ -76,7 +76,13 @@ fn after_status(status: ShownStatus, sentence: &str) -> String {
         _ if begins || matches!(status, ShownStatus::Error | ShownStatus::Stopped) => {
             capitalised(sentence)
         }
-        _ => format!("{word}: {}", uncapitalised(sentence)),
+        _ => match sentence.split_once(": ") {
+            // A second colon would make the rest read as the result.
+            Some((what, why)) if status == ShownStatus::Unknown && !why.contains([':', '(']) => {
+                format!("{word}: {} ({why})", uncapitalised(what))
+            }
+            _ => format!("{word}: {}", uncapitalised(sentence)),
+        },
     }
 }
 
@@ -153,6 +159,12 @@ mod tests {
                 "No end recorded after step 0",
                 "",
                 "Unknown: no end recorded after step 0",
+            ),
+            (
+                S::Unknown,
+                "No result for Bash in step 0: killed, or waiting for the user",
+                "",
+                "Unknown: no result for Bash in step 0 (killed, or waiting for the user)",
             ),
             (
                 S::Running,

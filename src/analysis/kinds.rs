@@ -18,7 +18,8 @@ pub(crate) struct KindRow {
     pub kind: &'static str,
     /// The tokens.
     pub tokens: u64,
-    /// The estimated cost in US dollars, or `null` if none of these tokens has a known price.
+    /// The cost in US dollars, or `null` if none of these tokens has a known price. Estimated from
+    /// prices, except recorded costs in `other`.
     pub cost: Option<f64>,
     /// The tokens whose cost is in `cost`.
     pub tokens_with_cost: u64,

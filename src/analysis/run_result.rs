@@ -1,4 +1,4 @@
-//! What came of a run, and the word that lists show for it.
+//! Defines how a run turned out, and the word that lists show for it.
 //!
 //! A run that gave an answer may still have failed its task. So an answer is only a success if the
 //! trace records one.
@@ -8,7 +8,7 @@ use super::summary::Summary;
 use crate::model::words::words;
 
 words! {
-    /// What came of a run. Its stop reason is another question.
+    /// How a run turned out, regardless of what stopped it.
     pub enum RunResult {
         /// Success is recorded: by the trace, or as a full reward.
         Success = "success",
@@ -60,7 +60,7 @@ words! {
         Unsolved = "unsolved",
         /// Ended by a limit.
         Limit = "limit",
-        /// Stopped by a rule that isn't a limit: of the agent, the environment or the user.
+        /// Stopped by another rule: the agent's, the environment's or a custom one.
         Stopped = "stopped",
         /// Ended by a critic.
         Critic = "critic stop",

@@ -16,7 +16,7 @@ words! {
         Answered = "answered",
         /// Ended by a limit.
         Limit = "limit",
-        /// Stopped by a rule that isn't a limit: of the agent, the environment or the user.
+        /// Stopped by another rule: the agent's, the environment's or a custom one.
         Stopped = "stopped",
         /// Ended by a critic.
         Critic = "critic stop",

@@ -22,16 +22,24 @@ pub(crate) struct Turn {
     pub cancelled: usize,
     /// The tokens of all steps, if at least one is recorded.
     pub tokens: Option<u64>,
+    /// Whether the tokens of a step are an estimate.
+    pub tokens_estimated: bool,
     /// The start of the first step, in microseconds since the epoch.
     pub started: Option<i64>,
     /// The time from the start of the first step to the end of the last one, in microseconds.
     pub took: Option<i64>,
 }
 
-/// Words the cost of steps: `≈$0.23`. Costs that aren't recorded are estimated. Empty if none is
+/// Words the cost of steps: `≈$0.23`. Costs that aren't recorded, or that the run itself
+/// estimated, are estimates. Empty if none is
 /// known.
 pub(crate) fn cost_words(index: &Index, steps: Range<usize>, prices: Option<&Prices>) -> String {
     let (mut sum, mut is_estimated, mut is_lower_bound) = (None, false, false);
+    // The run estimated the costs that it recorded.
+    let is_own = index
+        .manifest()
+        .get()
+        .is_some_and(|manifest| manifest.cost_estimated);
     for n in steps {
         let Some(head) = index.steps().get(n) else {
             continue;
@@ -39,7 +47,7 @@ pub(crate) fn cost_words(index: &Index, steps: Range<usize>, prices: Option<&Pri
         let estimated = || estimated_cost(index, n, head, prices?);
         match head.cost_usd.or_else(estimated) {
             Some(cost) => {
-                is_estimated |= head.cost_usd.is_none();
+                is_estimated |= is_own || head.cost_usd.is_none();
                 sum = Some(sum.unwrap_or(0.0) + cost);
             }
             None => is_lower_bound = true,
@@ -120,6 +128,7 @@ impl Turn {
             tokens: (first..end)
                 .filter_map(|n| index.tokens_of(n))
                 .reduce(u64::saturating_add),
+            tokens_estimated: (first..end).any(|n| index.tokens_estimated(n)),
             started,
             took: started
                 .zip(until)

@@ -90,7 +90,7 @@ impl By {
         match self {
             By::Day => "Day",
             By::Week => "Week from",
-            By::Month => "Month from",
+            By::Month => "Month",
             By::Session => "Run",
             By::Model => "Model",
             By::Project => "Project",
@@ -318,8 +318,8 @@ pub(crate) struct Usage {
     pub rows_left_out: usize,
     /// The sums over all rows. A run that's part of several rows counts once.
     pub total: Used,
-    /// The tokens and the cost by kind of token. All costs are estimated from prices: traces don't
-    /// record what each kind cost.
+    /// The tokens and the cost by kind of token. The costs are estimated from prices, except recorded
+    /// costs that can't be broken down.
     pub kinds: Vec<KindRow>,
     /// The number of matching runs that started on these days and record neither tokens nor a cost.
     pub runs_without_usage: usize,

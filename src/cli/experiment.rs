@@ -232,13 +232,14 @@ fn write_notes(answer: &Experiment, look: &Look, out: &mut dyn Write) -> io::Res
     let mut notes = answer.details.clone();
     if answer.certainty.corrected > 0 {
         notes.push(format!(
-            "The p-values below the first row are corrected (Holm, {} measures). The intervals aren't.",
+            "The p-values of measures other than success are corrected (Holm, {} measures). The intervals aren't.",
             answer.certainty.corrected
         ));
     }
     for setting in answer.differing() {
         notes.push(format!(
-            "Differs: {}. A: {}. B: {}.",
+            "Differs{}: {}. A: {}. B: {}.",
+            answer.compared_words(),
             setting.name,
             cut(&setting.words(Set::A), 80),
             cut(&setting.words(Set::B), 80)

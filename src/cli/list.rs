@@ -266,8 +266,11 @@ fn head(group: &Group<'_, Arc<Summary>>, look: &Look) -> String {
         &group.name
     };
     let mut words = vec![counted(group.runs, "run")];
-    words.extend((group.failed > 0).then(|| format!("{} failed", count(group.failed as u64))));
-    words.extend((group.alive > 0).then(|| format!("{} unfinished", count(group.alive as u64))));
+    // Not the result `failed`, which excludes errors.
+    let failed = || format!("{} with outcome failed", count(group.failed as u64));
+    words.extend((group.failed > 0).then(failed));
+    let alive = || format!("{} may still be running", count(group.alive as u64));
+    words.extend((group.alive > 0).then(alive));
     for name in ["tokens", "cost"] {
         let sum = Column::find(name).and_then(|column| Some((column, group.sum(column)?)));
         let Some((column, sum)) = sum.filter(|(_, sum)| sum.known > 0) else {

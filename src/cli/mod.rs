@@ -62,7 +62,7 @@ use command::Failure;
     about = "A local, read-only viewer for the traces of AI agents"
 )]
 #[command(
-    after_help = "Exit codes: 0 success, 1 nothing found, runs differ, issues found, run not completed or condition holds, 2 usage error, 3 not found or unreadable, 70 internal error"
+    after_help = "Exit codes: 0 success, 1 nothing found (`search`, `tag`), runs differ, issues found, run not completed or condition holds, 2 usage error, 3 not found or unreadable, 70 internal error"
 )]
 pub struct Args {
     #[command(subcommand)]

@@ -107,7 +107,7 @@ fn write_text(overview: &Overview, look: &Look, out: &mut dyn Write) -> io::Resu
     let open = Some(overview.totals.unfinished()).filter(|open| *open > 0);
     let open = open.map(|open| {
         vec![
-            "not finished".to_owned(),
+            "may still be running".to_owned(),
             count(open as u64),
             share(open, overview),
         ]
@@ -157,14 +157,16 @@ fn write_text(overview: &Overview, look: &Look, out: &mut dyn Write) -> io::Resu
     });
     table(
         "Repeated task",
-        &["Solved", "pass@1", "95%", "pass@3", "all of 3"],
+        &["Solved", "pass@1", "95%", "pass@3", "All of 3"],
         &tasks.collect::<Vec<_>>(),
         &[1, 2, 3, 4, 5],
         look,
         out,
     )?;
     let reasons = overview.stop_reasons.rows.iter().map(|reason| {
-        let result = reason.result.map_or("not finished", RunResult::label);
+        let result = reason
+            .result
+            .map_or("may still be running", RunResult::label);
         let change = reason.before.and_then(|before| counts(reason.runs, before));
         vec![
             name(reason.name.as_deref().unwrap_or_default()),

@@ -18,7 +18,7 @@ use crate::in_order::{Results, cores, in_order};
 use crate::live::{HitSink, Library, search};
 use crate::model::{Index, RunKey, TraceFile};
 use crate::page::part::job::State;
-use crate::page::search::{found, place};
+use crate::page::search::{found, path, place};
 use crate::trace::{RootScanner, RunDir, read_index};
 
 /// Search the text of all runs
@@ -184,10 +184,11 @@ impl HitPrinter<'_> {
         for hit in &found.line.hits {
             let whole = [&*hit.before, &*hit.text, &*hit.after].concat();
             let names_itself = whole.starts_with(&format!("{}: ", hit.path));
-            let field = if hit.path.is_empty() || names_itself {
+            let path = path(found, hit);
+            let field = if path.is_empty() || names_itself {
                 String::new()
             } else {
-                format!("  {}", visible_line(&hit.path))
+                format!("  {}", visible_line(path))
             };
             let around = |text: &str| visible_line(text).into_owned();
             writeln!(

@@ -30,7 +30,7 @@ pub(super) struct Args {
     /// The runs to tag: a query, as in `board list`
     #[arg(allow_hyphen_values = true, requires = "name")]
     query: Option<String>,
-    /// The tag: 1 to 64 characters, without spaces, commas, quotes or slashes. Not `none`, and no leading dot
+    /// The tag: 1 to 64 characters, without spaces, commas, quotes, slashes or control characters. Not `none`, and no leading dot
     #[arg(value_parser = name)]
     name: Option<String>,
     #[command(flatten)]
@@ -238,13 +238,17 @@ fn runs_have(runs: usize) -> String {
 
 /// Removes a tag from runs that no longer exist.
 fn forget(args: &Args, name: &str, file: &TagFile, out: &mut dyn Write) -> Done {
-    let forgotten = file.change(|tags| tags.forget(name, is_gone))?;
+    let (forgotten, is_known) = file.change(|tags| {
+        let is_known = tags.has(name);
+        (tags.forget(name, is_gone), is_known)
+    })?;
     if args.json {
         let tag = name;
         write_json(out, &Forgotten { tag, forgotten })?;
     } else {
         let runs = counted(forgotten, "run");
         let line = match forgotten {
+            0 if !is_known => format!("nothing removed: no run is tagged {name}"),
             0 => format!("nothing removed: every run tagged {name} still exists"),
             1 => format!("removed {name} from {runs} that no longer exists"),
             _ => format!("removed {name} from {runs} that no longer exist"),

@@ -150,12 +150,17 @@ fn ask(rules: &[String]) -> Result<RuleSet> {
         ));
     }
     let typed = typed(rules.iter().cloned(), schema);
-    if let Some((text, Wrong { why, example })) = typed
+    if let Some((text, wrong)) = typed
         .iter()
         .find_map(|rule| Some((&rule.text, rule.read.as_ref().err()?)))
     {
-        let error = Error::new(Kind::Usage, format!("can't evaluate the rule {text}"))
-            .because(SpecError::new(why));
+        let rule = match wrong.names(text) {
+            true => "a rule".to_owned(),
+            false => format!("the rule {text}"),
+        };
+        let Wrong { why, example } = wrong;
+        let error =
+            Error::new(Kind::Usage, format!("can't evaluate {rule}")).because(SpecError::new(why));
         return Err(error.hint(format!("for example: --rule '{example}'")));
     }
     rule_set(&typed)
@@ -279,7 +284,10 @@ fn cells(run: &RecordedRun, answer: &RuleEffect, estimated: bool) -> [String; 7]
         step,
         number(result.saved.steps, &count),
         number(result.saved.tokens, &tokens),
-        number(result.saved.ms, &|ms| millis(ms as f64)),
+        number(result.saved.ms, &|ms| match ms {
+            0 => "0".to_owned(),
+            ms => millis(ms as f64),
+        }),
         result.answer(answered).unwrap_or(MISSING).to_owned(),
     ]
 }

@@ -52,14 +52,18 @@ pub(crate) fn check_tag(name: &str) -> std::result::Result<(), String> {
     }
     if name.contains(is_refused) {
         return Err(
-            "a tag can't contain spaces, commas, quotes or control characters; use `-` or `_`"
+            "a tag can't contain spaces, commas, quotes, slashes or control characters; use `-` or `_`"
                 .to_owned(),
         );
     }
-    if name.contains(['/', '\\']) || name.starts_with('.') {
+    // These are names of directories, given before the tag.
+    if name.contains(['/', '\\']) || matches!(name, "." | "..") {
         return Err(
             "a tag isn't a path: give the query and the tag before the directory".to_owned(),
         );
+    }
+    if name.starts_with('.') {
+        return Err("a tag can't begin with a dot".to_owned());
     }
     if name.eq_ignore_ascii_case("none") {
         return Err("`tag:none` finds runs without a tag; choose another name".to_owned());
@@ -188,6 +192,11 @@ impl Tags {
             !known.tags.is_empty()
         });
         removed
+    }
+
+    /// Returns whether a run has this tag.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.0.values().any(|known| known.has(name))
     }
 
     /// Returns the number of runs with this tag whose path `is_gone`.

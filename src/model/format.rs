@@ -70,6 +70,12 @@ impl Format {
         !self.file.is_empty()
     }
 
+    /// Returns whether the file is a database. Its records have no lines of their own: board builds a
+    /// document from them.
+    pub fn is_database(&self) -> bool {
+        self.file == "database"
+    }
+
     /// Returns whether a run is the work of a coding agent, which is read from top to bottom.
     pub fn is_conversation(&self) -> bool {
         self.is_session || self.is_of_coding_agent

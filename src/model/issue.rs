@@ -117,6 +117,7 @@ impl IssueKind {
             IssueKind::Unterminated => "missing final newline",
             IssueKind::NoStepLine => "missing step line",
             IssueKind::Count => "counts differ",
+            IssueKind::CountsOther => "count of something else",
             IssueKind::Renamed => "renamed run",
             IssueKind::Copied => "copied records",
             IssueKind::Left => "abandoned steps",
@@ -135,6 +136,7 @@ impl IssueKind {
     pub fn counted(self, count: usize) -> String {
         match (self, count) {
             (IssueKind::Count, 1) => "1 count differs".to_owned(),
+            (IssueKind::CountsOther, 2..) => format!("{count} counts of something else"),
             _ => format!("{count} {}", self.words()),
         }
     }

@@ -36,6 +36,11 @@ pub trait Lines {
     /// Returns why the manifest can't be read, as a sentence.
     fn manifest(&self) -> Result<Vec<u8>, String>;
 
+    /// Returns the name of the file that contains the manifest. Other tools have their own names.
+    fn manifest_name(&self) -> String {
+        TraceFile::Manifest.name().to_owned()
+    }
+
     /// Returns the manifest's text, or `None` if it can't be read.
     fn manifest_text(&self) -> Option<String> {
         let bytes = self.manifest().ok()?;

@@ -670,6 +670,10 @@ impl Shown<'_> {
         self.answer.settings_words()
     }
 
+    fn compared(&self) -> String {
+        self.answer.compared_words()
+    }
+
     /// Returns the settings to list with their values. Those in the table of both sets aren't
     /// repeated if they're simple.
     fn setting_rows(&self) -> Vec<SettingRow> {

@@ -607,7 +607,7 @@ impl View {
                 steps: match (example.step, more) {
                     (Some(step), 0) => format!("step {step}"),
                     (Some(step), more) => {
-                        format!("step {step} and {} more", count(u64::from(more)))
+                        format!("step {step}, and {}", counted(more as usize, "other step"))
                     }
                     (None, _) => MISSING.to_owned(),
                 },

@@ -167,7 +167,12 @@ impl RunView<'_> {
         } else {
             format!("{part} · ")
         };
-        format!("{}: {part}{}", self.name(), self.summary.verdict.sentence)
+        let name = self.name();
+        format!(
+            "{}: {part}{}",
+            name.trim_end_matches(['.', ':']),
+            self.summary.verdict.sentence
+        )
     }
 
     /// Returns what pages call the run: its title, shortened.

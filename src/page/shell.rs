@@ -114,7 +114,7 @@ const fn link(
 #[rustfmt::skip]
 pub(crate) const NAV: &[NavLink] = &[
     link(NavItem::Overview, "Overview", "what changed, and totals", href::OVERVIEW, "o"),
-    link(NavItem::Runs, "Runs", "the Runs page", "/", "r"),
+    link(NavItem::Runs, "Runs", "all runs", "/", "r"),
     link(NavItem::Failures, "Failures", "recurring failures", href::FAILURES, "l"),
     link(NavItem::Usage, "Usage", "tokens and cost", "/usage", "u"),
     link(NavItem::Compare, "Compare", "two runs or more", href::COMPARE, "c"),

@@ -223,8 +223,8 @@ impl View {
         let total = &self.report.total;
         if self.report.rows.is_empty() {
             return match self.days == Days::default() {
-                true => "No usage recorded".to_owned(),
-                false => "No usage recorded in this period".to_owned(),
+                true => "No usage recorded.".to_owned(),
+                false => "No usage recorded in this period.".to_owned(),
             };
         }
         let what = match total.cost {
@@ -389,6 +389,11 @@ impl View {
     fn hidden(&self) -> Option<String> {
         let hidden = self.report.rows_left_out;
         (hidden > 0).then(|| format!("{} more rows are in the JSON.", count(hidden as u64)))
+    }
+
+    /// Returns whether each row is a run, so that its number of runs is always 1.
+    fn is_by_run(&self) -> bool {
+        self.by == By::Session
     }
 
     fn total(&self) -> Cells {

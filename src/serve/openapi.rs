@@ -219,7 +219,7 @@ const ADDRESSES: &[Address] = &[
         path: "/runs/{key}/export.html",
         about: "Export a run as a self-contained HTML page",
         query: &[
-            Param("step", Number(0), "The step to open at, counted from 0."),
+            Param("step", Number(0), "The step at which the page opens."),
             Param(
                 "redact",
                 Words(&["", "0", "1"]),
@@ -270,7 +270,7 @@ const ADDRESSES: &[Address] = &[
                 Words(&[
                     "daily", "weekly", "monthly", "run", "session", "model", "project",
                 ]),
-                "How runs are grouped. `run` is `session` in the answer.",
+                "How runs are grouped. `run` is `session` in the response.",
             ),
             Param("since", Text, "The first day, `YYYY-MM-DD`."),
             Param("until", Text, "The last day, `YYYY-MM-DD`."),
@@ -337,7 +337,7 @@ const ADDRESSES: &[Address] = &[
     },
     Address {
         path: "/api/jump",
-        about: "Suggest runs, steps, tabs, pages and shortcuts for a search text",
+        about: "Suggest runs, steps, tabs, pages and commands for a search text",
         query: &[
             Param("q", Text, "The search text."),
             Param("at", Text, "The address of the current page."),
@@ -353,7 +353,7 @@ const ADDRESSES: &[Address] = &[
             Param(
                 "after",
                 Number(0),
-                "The value of `next` from the previous page.",
+                "The value of `next` in the previous response.",
             ),
             Param("limit", Number(1), "Maximum number of edits."),
         ],

@@ -212,7 +212,7 @@ fn help_of_every_command() {
       -h, --help     Print help
       -V, --version  Print version
 
-    Exit codes: 0 success, 1 nothing found, runs differ, issues found, run not completed or condition holds, 2 usage error, 3 not found or unreadable, 70 internal error
+    Exit codes: 0 success, 1 nothing found (`search`, `tag`), runs differ, issues found, run not completed or condition holds, 2 usage error, 3 not found or unreadable, 70 internal error
     "#);
     insta::assert_snapshot!(help(&["serve", "--help"]), @r#"
     Serve the web interface until Ctrl-C
@@ -351,7 +351,7 @@ fn help_of_every_command() {
 
     Arguments:
       [QUERY]    The runs to tag: a query, as in `board list`
-      [NAME]     The tag: 1 to 64 characters, without spaces, commas, quotes or slashes. Not `none`, and no leading dot
+      [NAME]     The tag: 1 to 64 characters, without spaces, commas, quotes, slashes or control characters. Not `none`, and no leading dot
       [ROOT]...  Directories to search, up to 8 levels deep [default: the roots in the settings, else ./runs]
 
     Options:

@@ -424,12 +424,7 @@ fn three_runs_are_compared_in_columns() {
     let page = board.get("/compare?a=loop&b=fix_bug&c=max_rounds");
     let page = Html::parse_document(page.text());
     assert_eq!(texts(&marked, "#compare"), texts(&page, "#compare"));
-    assert_eq!(
-        texts(&page, "h1"),
-        [
-            "“Do what is on the list”, “The tests for cart.sh fail. Find out why and fix it” and “How much fruit is in stock? End with TOTAL and the number”"
-        ]
-    );
+    assert_eq!(texts(&page, "h1"), ["3 runs compared"]);
     assert_eq!(
         texts(&page, ".ab .where"),
         ["loop", "fix_bug", "max_rounds"]

@@ -339,11 +339,11 @@ fn estimated_tokens_are_marked_wherever_they_are_shown() {
         .concat()
     };
     assert!(
-        facts(0).contains(" 1,234 tokens") && !facts(0).contains("about"),
+        facts(0).contains(" 1,234 tokens") && !facts(0).contains('≈'),
         "{}",
         facts(0)
     );
-    assert!(facts(1).contains("about 1,234 tokens"), "{}", facts(1));
+    assert!(facts(1).contains("≈1,234 tokens"), "{}", facts(1));
     let flags = [0, 1].map(|n| {
         board.json(&format!("/api/runs/guessed/steps/{n}"))["head"]["tokens_estimated"].clone()
     });
@@ -357,7 +357,7 @@ fn estimated_tokens_are_marked_wherever_they_are_shown() {
             .unwrap();
         String::from_utf8(said.stdout).unwrap()
     };
-    assert!(command(&["show", "guessed", "--step", "1"]).contains("about 1,234"));
+    assert!(command(&["show", "guessed", "--step", "1"]).contains("≈1,234"));
     let flags = |table: &str| -> Vec<Value> {
         let rows = command(&["table", table, "."]);
         rows.lines()

@@ -318,7 +318,7 @@ fn the_command_says_a_sentence_and_a_row_for_each_rule() {
       max_steps=3              earlier          2            2         3,351       1.9 s  none     3 steps, limit 3
       critic_below=nobody:0.5  unknown          –            –             –           –  unknown  unknown from step 0: a score from the critic nobody isn't recorded
       Step limit (20)          not reached      –            –             –           –  –
-      Token limit (4,000)      same             4            0             0        0 ms  –        5,698 tokens, limit 4,000 (ended the run)
+      Token limit (4,000)      same             4            0             0           0  –        5,698 tokens, limit 4,000 (ended the run)
     ");
     let json = command(&[
         "sample_runs/budget_tokens",

@@ -54,7 +54,7 @@ words! {
     /// What an experiment shows about success.
     #[schemars(rename = "ExperimentFinding")]
     pub(crate) enum Finding {
-        /// B succeeds more often, clearly.
+        /// B clearly succeeds more often.
         Better = "better",
         /// B succeeds less often, clearly.
         Worse = "worse",
@@ -221,8 +221,8 @@ pub(crate) struct Experiment {
     pub only_a: usize,
     /// How many only B solved.
     pub only_b: usize,
-    /// The number of more tasks that B would solve at least and at most, if all runs without a known
-    /// success had failed or succeeded. Null if the success of all runs is known.
+    /// The smallest and the largest possible lead of B in tasks, if the runs without a known success
+    /// had failed or succeeded. Null if the success of all runs is known.
     pub unknown_range: Option<(f64, f64)>,
     /// The measures, success first.
     pub measures: Vec<Measure>,

@@ -162,7 +162,7 @@ impl Rule {
     /// Returns the words for a success on pages: `solved`, `finished` or `tests ≥ 1`.
     pub(crate) fn label(&self) -> String {
         match self {
-            Rule::Recorded => "the recorded result".to_owned(),
+            Rule::Recorded => "recorded".to_owned(),
             Rule::Finished => "finished".to_owned(),
             Rule::Score {
                 name,

@@ -469,4 +469,14 @@ impl Experiment {
         let same: Vec<&str> = same.map(|setting| setting.name).collect();
         (differs.join(", "), same.join(", "))
     }
+
+    /// Names the runs whose settings are compared, if the sets have others: ` (in the 3 compared
+    /// runs)`.
+    pub(crate) fn compared_words(&self) -> String {
+        let (a, b) = self.stop_reasons_of;
+        match (a, b) == (self.a.runs, self.b.runs) {
+            true => String::new(),
+            false => format!(" (in the {})", counted(a + b, "compared run")),
+        }
+    }
 }

@@ -308,7 +308,7 @@ pub(crate) struct Failure {
     pub runs_ended: usize,
     /// The steps that have it. A step with several failed calls may have several failures.
     pub steps: u64,
-    /// How often it happened: each failed call counts, also if several calls of one step failed.
+    /// How often it happened: each failed call counts, even if several calls of one step failed.
     pub times: u64,
     /// When it first happened, if recorded.
     pub first_seen: Option<String>,

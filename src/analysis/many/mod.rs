@@ -164,7 +164,7 @@ pub(crate) enum Finding {
         /// The chance that shuffled runs look like this, times the number of tasks.
         p: f64,
     },
-    /// A failure that no run before the period has ended several runs.
+    /// A failure that ended several runs and that no run before the period has.
     NewFailure {
         /// The id, for `failure:ID` in queries.
         id: String,

@@ -314,8 +314,15 @@ impl Overview {
                         counted(judged, "run")
                     ),
                 },
-                more: match judged {
-                    0 => "no run records whether it solved its task".to_owned(),
+                more: match (judged, now.judged) {
+                    (0, 0) => "no run records whether it solved its task".to_owned(),
+                    (0, 1) => {
+                        "no run records a success; 1 limit or error counts as not solved".to_owned()
+                    }
+                    (0, others) => format!(
+                        "no run records a success; {} limits and errors count as not solved",
+                        count(others as u64)
+                    ),
                     _ => shared.unwrap_or(unknown),
                 },
             },
@@ -434,7 +441,7 @@ impl Totals {
 
     fn unfinished_words(&self) -> Option<String> {
         let number = self.unfinished();
-        (number > 0).then(|| format!("{} not finished", count(number as u64)))
+        (number > 0).then(|| format!("{} may still be running", count(number as u64)))
     }
 
     /// Returns the number of runs that ended with trouble.

@@ -8,6 +8,7 @@ use super::facts::Facts;
 use super::wording::{Note, NoteKind, Wording};
 use crate::analysis::format::{amount, capitalised};
 use crate::analysis::stated::{limit_beside, used_of, values};
+use crate::model::json::Json;
 use crate::model::{Certainty, EndKind, Ended, Named, Outcome, Reached};
 
 /// Of a longer error, only the first sentence is quoted; characters.
@@ -97,15 +98,18 @@ fn wording(facts: &Facts<'_>, ended: &Ended, is_cut: bool) -> Wording {
         Ended::CUT_REPLY => format!("{}{}", Ended::CUT_REPLY, in_step(facts, is_cut)),
         _ => format!("{headline}{step}{during}"),
     };
-    let numbers = numbers.or_else(|| {
-        let limit = ended.limit.filter(|_| contradiction.is_empty())?;
-        Some(format!("limit {}", of(limit)))
-    });
+    let named = ended
+        .limit
+        .filter(|_| numbers.is_none() && contradiction.is_empty());
+    let numbers = numbers
+        .map(|numbers| format!(": {numbers}"))
+        .or_else(|| named.map(|limit| limit_in_brackets(headline, &of(limit))));
     if let Some(numbers) = &numbers {
-        head += &format!(": {numbers}");
+        head += numbers;
     }
     let mut brief = brief(ended, headline, &step, limit.disputed().is_some());
-    let detail = one_line(detail(ended, numbers.is_some() || ended.limit.is_some()));
+    let detail = detail(ended, numbers.is_some() || ended.limit.is_some());
+    let detail = one_line(&detail);
     let detail = &*detail;
     let mut beside = "";
     if numbers.is_some() {
@@ -155,7 +159,8 @@ fn brief(ended: &Ended, headline: &str, step: &str, is_disputed: bool) -> String
         _ if headline == Ended::CUT_REPLY => "Reply token limit".to_owned(),
         _ if headline == Ended::CONTEXT_FULL => headline.to_owned(),
         (Named::Limit(name), None, Some(limit)) if ended.outcome == Outcome::Truncated => {
-            format!("{name}{step}: limit {}", amount(limit, ended.unit))
+            let limit = amount(limit, ended.unit);
+            format!("{name}{step}{}", limit_in_brackets(name, &limit))
         }
         (Named::Limit(name), ..) if ended.outcome == Outcome::Truncated => format!("{name}{step}"),
         (Named::Error(kind), ..) if ended.outcome == Outcome::Failed => {
@@ -168,6 +173,14 @@ fn brief(ended: &Ended, headline: &str, step: &str, is_disputed: bool) -> String
         }
         (Named::Interruption(who), ..) => format!("Cancelled{who}{step}"),
         _ => String::new(),
+    }
+}
+
+/// Formats a limit after the words that name it: ` (2 requests)`, or ` (limit 30 s)` after "Timeout".
+fn limit_in_brackets(name: &str, limit: &str) -> String {
+    match name.contains("limit") {
+        true => format!(" ({limit})"),
+        false => format!(" (limit {limit})"),
     }
 }
 
@@ -194,7 +207,10 @@ fn in_step(facts: &Facts<'_>, is_cut: bool) -> String {
 
 /// Returns the details from the tool, without a full stop. Of a long error, only the first sentence:
 /// the evidence has all of it. Leaves out details that only repeat the headline and its numbers.
-fn detail(ended: &Ended, has_numbers: bool) -> &str {
+fn detail(ended: &Ended, has_numbers: bool) -> Cow<'_, str> {
+    if let Some(message) = api_message(&ended.detail) {
+        return message.into();
+    }
     let is_long = ended.detail.chars().count() > MAX_QUOTED;
     let detail = if is_long && (has_numbers || ended.outcome == Outcome::Failed) {
         first_sentence(&ended.detail)
@@ -204,14 +220,30 @@ fn detail(ended: &Ended, has_numbers: bool) -> &str {
     // The evidence has these details, and the headline says as much.
     let is_said = matches!(&*ended.headline, Ended::CUT_REPLY | Ended::CONTEXT_FULL);
     if is_said || has_numbers && repeats(detail, ended) {
-        return "";
+        return "".into();
     }
     // The headline already says that the API failed.
     let detail = match detail.strip_prefix("API Error: ") {
         Some(error) if ended.headline.contains("API error") => error,
         _ => detail,
     };
-    detail.trim_end_matches('.')
+    detail.trim_end_matches('.').into()
+}
+
+/// Returns the code and the message of an API's error that quotes the response as JSON:
+/// `400 API key not valid`.
+fn api_message(detail: &str) -> Option<String> {
+    let rest = detail.strip_prefix('[').unwrap_or(detail);
+    let quoted = rest.strip_prefix("API Error: ")?;
+    let quoted = quoted.get(..=quoted.rfind('}')?)?;
+    let response = Json::parse(quoted.get(quoted.find('{')?..)?)?;
+    let error = response.get("error")?;
+    let message = error.get("message")?.as_str()?;
+    let message = first_sentence(message).trim_end_matches('.');
+    Some(match error.get("code").and_then(Json::as_f64) {
+        Some(code) => format!("{code} {message}"),
+        None => message.to_owned(),
+    })
 }
 
 /// Returns a text with spaces instead of line breaks.
@@ -338,6 +370,27 @@ mod tests {
     use crate::model::Index;
 
     #[test]
+    fn the_message_of_an_api_is_read_from_its_response() {
+        let response = r#"{"error":{"code":400,"message":"API key not valid. Please pass a valid API key.","status":"INVALID_ARGUMENT"}}"#;
+        for detail in [
+            format!("[API Error: {response}]"),
+            format!("API Error: {response}"),
+        ] {
+            assert_eq!(
+                api_message(&detail).as_deref(),
+                Some("400 API key not valid")
+            );
+        }
+        for detail in [
+            "API Error: 529 {\"x\": 1}",
+            "[API Error: {]",
+            "API Error: none",
+        ] {
+            assert_eq!(api_message(detail), None, "{detail}");
+        }
+    }
+
+    #[test]
     fn a_detail_that_repeats_the_numbers_is_left_out() {
         let ended = |measured| Ended {
             measured: Some(measured),
@@ -371,10 +424,7 @@ mod tests {
         let head = "Turn limit reached";
         let note = "The agent took too long";
         assert_eq!(told(None, None), format!("{head}: {note}"));
-        assert_eq!(
-            told(None, Some(3.0)),
-            format!("{head}: limit 3 turns · {note}")
-        );
+        assert_eq!(told(None, Some(3.0)), format!("{head} (3 turns) · {note}"));
         assert_eq!(
             told(Some(3.0), Some(3.0)),
             format!("{head}: 3 of 3 turns · {note}")

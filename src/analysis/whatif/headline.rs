@@ -136,7 +136,7 @@ fn saved(first: &RuleResult, record: &Record) -> String {
             .filter(|number| *number > 0)
             .map(|n| counted(n as usize, noun))
     };
-    let about = if record.is_estimated() { "about " } else { "" };
+    let about = if record.is_estimated() { "≈" } else { "" };
     let tokens = some(first.saved.tokens, "token").map(|tokens| format!("{about}{tokens}"));
     let parts: Vec<String> = [some(first.saved.steps, "step"), tokens]
         .into_iter()

@@ -77,6 +77,8 @@ impl RuleResult {
         });
         match (&self.off, &self.needs, self.unknown_from) {
             (Some(how), ..) => format!("disabled ({how})"),
+            // Nothing is known of any step.
+            (None, Some(needs), Some(_)) if index.steps().is_empty() => format!("unknown: {needs}"),
             (None, Some(needs), Some(from)) => {
                 format!("unknown from step {}{latest}: {needs}", label(index, from))
             }

@@ -30,6 +30,13 @@ pub struct Wrong {
     pub example: &'static str,
 }
 
+impl Wrong {
+    /// Returns whether the problem names the rule as typed.
+    pub fn names(&self, text: &str) -> bool {
+        self.why.contains(&format!("`{text}`"))
+    }
+}
+
 /// Parses rules as typed, in short form or as JSON. `load` reads a schema that is referenced by its
 /// file name.
 pub fn typed(

@@ -86,7 +86,7 @@ fn line(record: &StepRecord) -> String {
     let mut parts = vec![format!("step {}: {}", count(record.step), decided(record))];
     parts.extend(record.critics.iter().filter_map(opinion));
     if let Some(usage) = record.facts.usage {
-        let about = if usage.estimated { "about " } else { "" };
+        let about = if usage.estimated { "≈" } else { "" };
         parts.push(format!("{about}{} tokens", tokens(usage.total())));
     }
     parts.join(" | ")

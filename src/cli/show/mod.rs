@@ -13,9 +13,11 @@ use super::open::open;
 use super::outline;
 use crate::analysis::diff::{Kind as PieceKind, changes_of_step, same};
 use crate::analysis::format::{
-    age, bytes, clock, count, counted, lowered, millis, offset, or_missing, score, visible_line,
+    age, bound, bytes, clock, count, counted, lowered, millis, offset, or_missing, score,
+    visible_line,
 };
 use crate::analysis::health;
+use crate::analysis::life::Liveness;
 use crate::analysis::run_document;
 use crate::analysis::stated;
 use crate::analysis::step_document;
@@ -239,11 +241,13 @@ fn write_head(out: &mut dyn Write, run: &RecordedRun, look: &Look) -> io::Result
     fact("tokens", summary.tokens_words().or(disputed("tokens")))?;
     fact("cost", summary.cost_words().or(disputed("usd")))?;
     fact("duration", summary.took_words().or(disputed("ms")))?;
-    let zone = match run.index.lacks_offset() {
-        true => " (UTC assumed)",
-        false => "",
+    let noted = |micros| {
+        let at = at(micros)?;
+        Some(match run.index.lacks_offset() {
+            true => format!("{} (UTC assumed)", at.trim_end_matches(" UTC")),
+            false => at,
+        })
     };
-    let noted = |micros| Some(format!("{}{zone}", at(micros)?));
     fact("started", summary.started.and_then(noted))?;
     fact("updated", summary.updated.and_then(noted))?;
     fact(
@@ -274,6 +278,8 @@ fn moment(micros: i64, look: &Look) -> Option<String> {
 fn liveness(run: &RecordedRun) -> String {
     let word = run.summary.life.liveness.word();
     match run.summary.verdict.certainty {
+        // What isn't known can't be inferred.
+        _ if run.summary.life.liveness == Liveness::Unknown => word.to_owned(),
         Certainty::Inferred => format!("{word} (inferred)"),
         Certainty::Recorded | Certainty::Unknown => word.to_owned(),
     }
@@ -651,15 +657,10 @@ fn write_step_head(
         "started",
         started.and_then(|at| Some(format!("{}, {}", moment(at, look)?, since(at)))),
     )?;
-    let about = if head.tokens_estimated == Some(true) {
-        "about "
-    } else {
-        ""
-    };
+    let mark = bound(false, head.tokens_estimated == Some(true));
     fact(
         "tokens",
-        head.tokens
-            .map(|tokens| format!("{about}{}", count(tokens))),
+        head.tokens.map(|tokens| format!("{mark}{}", count(tokens))),
     )?;
     let (file, size) = (
         run.index.format().file_name(TraceFile::Steps),

@@ -36,7 +36,7 @@ pub(super) static SESSION: Tool = Tool {
             ..Capabilities::NONE
         },
         file: "session file",
-        no_end_reason: "gptme records an end only if the agent calls `complete`, or if a limit, an interruption or an error ends the run",
+        no_end_reason: "a gptme session records an end only if the agent calls `complete`, or if a limit, an interruption or an error ends the run",
         is_session: true,
         resume: "gptme --name",
         assemble: Some(assembled),

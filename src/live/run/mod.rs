@@ -97,6 +97,12 @@ impl Lines for Run {
             .map_err(|error| error.to_string())
     }
 
+    fn manifest_name(&self) -> String {
+        let path = self.dir.file(TraceFile::Manifest);
+        path.file_name()
+            .map_or_else(String::new, |name| name.to_string_lossy().into_owned())
+    }
+
     fn has_asset(&self, recorded: &str) -> Result<(), String> {
         if recorded.contains("://") {
             return Err(

@@ -393,6 +393,10 @@ impl<'a> CompareBody<'a> {
     }
 
     fn heading(&self) -> String {
+        if self.runs.len() > 2 {
+            // The titles are below.
+            return format!("{} compared", format::counted(self.runs.len(), "run"));
+        }
         heading(&self.runs.iter().map(|run| run.summary).collect::<Vec<_>>())
     }
 

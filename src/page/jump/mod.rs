@@ -144,7 +144,7 @@ fn offers(typed: &str, here: &Here, open: Option<&RunView<'_>>, runs: &[Arc<Summ
         items.push(Offer::to(
             "filter",
             filter,
-            "the Runs page",
+            "on the Runs page",
             href::runs(typed),
         ));
     }
@@ -192,7 +192,7 @@ fn parts_of(view: &RunView<'_>, step: Option<usize>) -> Vec<Offer> {
 fn pages() -> impl Iterator<Item = Offer> {
     let more = [
         ("Search", "the text of all runs", href::search("", "")),
-        ("Keyboard", "all shortcuts", href::KEYS.to_owned()),
+        ("Keyboard shortcuts", "on all pages", href::KEYS.to_owned()),
     ];
     NAV.iter()
         .chain(MORE)

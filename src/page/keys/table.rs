@@ -39,7 +39,7 @@ pub(crate) static EVERYWHERE: Section = Section {
     keys: &[
         key(
             &["Ctrl", "K"],
-            "search, or jump to a run, a step, a page or a command (⌘ K on a Mac)",
+            "search, or jump to a run, a step, a tab, a page or a command (⌘ K on a Mac)",
         ),
         command(&["?"], "keyboard shortcuts"),
         command(&["/"], "filter or search"),
@@ -54,7 +54,7 @@ pub(crate) static EVERYWHERE: Section = Section {
         key(&["g", "x"], "experiments"),
         key(&["g", "f"], "search the text of all runs"),
         command(&["t"], "change theme (system, light, dark)"),
-        key(&["Esc"], "close or clear it, or leave the field"),
+        key(&["Esc"], "close the box, clear the field, or leave it"),
     ],
 };
 

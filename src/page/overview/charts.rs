@@ -53,7 +53,7 @@ pub(super) fn look(result: Option<RunResult>) -> Look {
 
 /// Returns the word for a result.
 pub(super) fn word(result: Option<RunResult>) -> &'static str {
-    result.map_or("not finished", RunResult::label)
+    result.map_or("may still be running", RunResult::label)
 }
 
 /// All results in the order of the chart.

@@ -1203,7 +1203,7 @@ fn equal(field: &str, text: &str) -> String {
     }
 }
 
-/// Returns the term for the runs that used a model, also as one of several.
+/// Returns the term for the runs that used a model, even as one of several.
 fn used_model(name: &str) -> String {
     match name {
         "" => equal("model", name),

@@ -209,7 +209,7 @@ impl<'a> EventsTab<'a> {
         match (event.fate.is_readable(), event.ok) {
             (false, _) => Some(Sign::word("mk", "unknown", "unknown")),
             (true, true) => None,
-            (true, false) => Some(Sign::word("mk err", "error", "not ok")),
+            (true, false) => Some(Sign::word("mk err", "error", "failed")),
         }
     }
 

@@ -279,6 +279,14 @@ impl<'a> IssuesTab<'a> {
         Link::new(label, href::with_query(&href::run(self.view.key()), &query))
     }
 
+    /// Names the parts of the files.
+    fn unit(&self) -> &'static str {
+        match self.view.index.format().is_database() {
+            true => "record",
+            false => "line",
+        }
+    }
+
     /// Names the files that were read.
     fn files(&self) -> String {
         let format = self.view.index.format();

@@ -14,6 +14,7 @@ use crate::page::part::sign::{Fact, Phrase};
 use crate::page::part::{href, text};
 use crate::page::run::setup::has_setup;
 use crate::page::run_view::{RelatedRun, RunView, micros, name};
+use crate::page::runs::fill::row::tool_of;
 
 /// Maximum number of child runs that are linked. The run table lists all of them: `parent:ID`.
 const MAX_CHILDREN: usize = 20;
@@ -127,7 +128,7 @@ impl<'a> RunHead<'a> {
         }
         if let Some(manifest) = manifest {
             let format = manifest.format.name;
-            let tool = manifest.tool.as_deref().unwrap_or(format);
+            let tool = manifest.tool.as_deref().unwrap_or_else(|| tool_of(format));
             add("writer", tool, format);
         }
         if let Some(model) = summary.models_words() {

@@ -78,7 +78,7 @@ impl<'a> Verdict<'a> {
     /// Explains why the trace records nothing about the end.
     pub(crate) fn nothing_recorded(&self) -> &'static str {
         if self.view.index.format().is_one_file() {
-            "This format has no manifest, stop checks or END event."
+            "This format records no stop checks and no END event."
         } else {
             "No readable manifest, stop check or END event."
         }

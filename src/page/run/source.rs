@@ -61,12 +61,13 @@ impl Source {
 
     fn manifest(run: Arc<Run>) -> Self {
         let links = ValueLinks::below(&href::manifest(run.key().as_str()));
+        let name = run.manifest_name();
         Self {
             run,
             file: TraceFile::Manifest,
             span: None,
             links,
-            name: "manifest.json".to_owned(),
+            name,
         }
     }
 

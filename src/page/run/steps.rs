@@ -457,6 +457,14 @@ pub(crate) struct EndSlot<'a> {
 impl HtmlSafe for EndSlot<'_> {}
 
 impl EndSlot<'_> {
+    /// Names the place of the lines, for screen readers.
+    fn place(&self) -> &'static str {
+        match self.view.index.steps().is_empty() {
+            true => "Outside steps",
+            false => "After the last step",
+        }
+    }
+
     /// Returns the status, description and address of each line.
     fn lines(&self) -> Vec<(Status, Phrase, String)> {
         let (view, index) = (self.view, self.view.index);

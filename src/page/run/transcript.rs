@@ -683,10 +683,11 @@ impl OutlineRow {
         facts.extend(asked.map(|ts| short_time(view, ts)));
         facts.push(format::counted(turn.end - turn.first, "step"));
         facts.extend(turn.took.filter(|took| *took > 0).map(micros));
+        let mark = format::bound(false, turn.tokens_estimated);
         facts.extend(
             turn.tokens
                 .filter(|tokens| *tokens > 0)
-                .map(|tokens| format!("{} tokens", format::tokens(tokens))),
+                .map(|tokens| format!("{mark}{} tokens", format::tokens(tokens))),
         );
         facts.extend(Some(cost).filter(|cost| !cost.is_empty()));
         let counted = |count: usize, word: &str| match count {

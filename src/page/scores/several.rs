@@ -78,22 +78,36 @@ impl<'a> SeveralPage<'a> {
                 format::count(requested.len() as u64)
             ));
         }
-        let silent = runs
-            .iter()
-            .filter(|(_, series)| series.points.is_empty())
-            .count();
-        if silent > 0 {
-            let (count, verb) = (
-                format::counted(silent, "run"),
-                if silent == 1 { "has" } else { "have" },
-            );
-            notes.push(match critic {
-                Some(name) if runs.len() == 1 => format!("This run has no score from {name}."),
-                None if runs.len() == 1 => "This run has no scores.".to_owned(),
-                Some(name) => format!("{count} {verb} no score from {name}."),
-                None => format!("{count} {verb} no scores."),
-            });
-        }
+        let without_points = || {
+            let runs = runs.iter();
+            runs.filter(|(_, series)| series.points.is_empty())
+        };
+        let silent = without_points().count();
+        // A score of the whole run belongs to no step.
+        let is_scored = |view: &RunView<'_>| {
+            let mut names = view.summary.whole_scores().map(|(name, _)| name);
+            names.any(|name| critic.is_none_or(|critic| critic == name))
+        };
+        let as_whole = without_points().filter(|(view, _)| is_scored(view)).count();
+        let from = critic.map_or_else(String::new, |name| format!(" from {name}"));
+        let mut note = |silent: usize, what: &str| {
+            let subject = match silent {
+                0 => return,
+                1 if runs.len() == 1 => "This run has".to_owned(),
+                1 => "1 run has".to_owned(),
+                silent => format!("{} have", format::counted(silent, "run")),
+            };
+            notes.push(format!("{subject} {what}."));
+        };
+        let none = match critic {
+            Some(name) => format!("no score from {name}"),
+            None => "no scores".to_owned(),
+        };
+        note(silent - as_whole, &none);
+        note(
+            as_whole,
+            &format!("no scores by step{from}, only of the whole run"),
+        );
         if along == Along::Aligned && runs.len() > MAX_LINES {
             along = Along::Step;
             notes.push(format!(
@@ -166,10 +180,9 @@ impl<'a> SeveralPage<'a> {
             run.last_score.is_some() && !is_shown(run) && query.matches(&***run)
         };
         let rest = self.known.iter().filter(has_scores).take(OFFERED);
-        let shown = self
-            .runs
-            .iter()
-            .filter(|(_, series)| !series.points.is_empty());
+        let shown = self.runs.iter().filter(|(view, series)| {
+            !series.points.is_empty() || view.summary.last_score.is_some()
+        });
         shown
             .map(|(view, _)| (view.summary, true))
             .chain(rest.map(|run| (&**run, false)))

@@ -521,14 +521,14 @@ fn document<'a>(context: &'a Context, standing: Option<&'a Standing>) -> SearchD
     }
 }
 
-/// Names the location of a line: `step 3`, `step 3, event 12`, `event 12`, `manifest`. Text outside
-/// a document's records belongs to no step. A line that the index doesn't know is named by its byte
+/// Names the location of a line: `step 3`, `step 3, event 12`, `event 12`, `manifest`, `run title`.
+/// Text outside a document's records belongs to no step. A line that the index doesn't know is named by its byte
 /// offset in the file.
 pub(crate) fn place(found: &LineMatch) -> String {
     let place = found.place;
     match found.of_the_run() {
-        Some(TITLE) => return "run".to_owned(),
-        Some(_) => return "after the last step".to_owned(),
+        Some(TITLE) => return "run title".to_owned(),
+        Some(_) => return "prompt after the last step".to_owned(),
         None => {}
     }
     match (found.file, place.step, place.event) {
@@ -538,6 +538,14 @@ pub(crate) fn place(found: &LineMatch) -> String {
         (_, Some(step), None) => format!("step {step}"),
         (_, None, Some(event)) => format!("event {event}"),
         (file, None, None) => format!("{} byte {}", file.name(), place.offset),
+    }
+}
+
+/// Names the location of a hit in its line. Empty if [`place`] already does.
+pub(crate) fn path<'a>(found: &LineMatch, hit: &'a Hit) -> &'a str {
+    match found.of_the_run() {
+        Some(_) => "",
+        None => &hit.path,
     }
 }
 

@@ -458,15 +458,11 @@ fn facts(view: &RunView<'_>, n: usize, group: Option<&Group>) -> String {
             .and_then(took)
             .map(|time| format!("took {}", micros(time))),
     );
-    let about = if view.index.tokens_estimated(n) {
-        "about "
-    } else {
-        ""
-    };
+    let mark = format::bound(false, view.index.tokens_estimated(n));
     facts.extend(
         view.index
             .tokens_of(n)
-            .map(|tokens| format!("{about}{} tokens", format::count(tokens))),
+            .map(|tokens| format!("{mark}{} tokens", format::count(tokens))),
     );
     let agent = view.index.name(step.agent);
     if !agent.is_empty() {
@@ -710,9 +706,13 @@ fn place_of(view: &RunView<'_>, n: usize, step: &StepHead) -> Line {
         Some(left_out) => first_of(left_out),
     };
     let file = view.index.format().file_name(TraceFile::Steps);
+    let document = match view.index.format().is_database() {
+        true => " of the document that board builds",
+        false => "",
+    };
     match own_line(view, step.line) {
         Some(line) => format!(
-            "built from {from} of the {file}, starting at line {}",
+            "built from {from} of the {file}, starting at line {}{document}",
             format::count(line)
         )
         .into(),

@@ -116,10 +116,10 @@ impl<'a> Curve<'a> {
                 false => String::new(),
             };
             let title = format!(
-                "{} {name}: {} of {} answers kept, {} spent, {} saved{stopped}",
+                "{} {name}: {} of {} kept, {} spent, {} saved{stopped}",
                 sweep_rule.name(),
                 sum.kept,
-                curve.sum.answers,
+                format::counted(curve.sum.answers as usize, "answer"),
                 amount(sum.spent, measure),
                 amount(sum.saved, measure),
             );
@@ -182,8 +182,8 @@ impl<'a> Curve<'a> {
 
     pub(super) fn recorded(&self) -> String {
         format!(
-            "as recorded: {} answers, {}",
-            self.sum.answers,
+            "as recorded: {}, {}",
+            format::counted(self.sum.answers as usize, "answer"),
             amount(self.sum.recorded(), self.measure)
         )
     }

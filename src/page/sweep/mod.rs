@@ -391,8 +391,10 @@ impl<'a> View<'a> {
     fn fault(&self) -> Option<Headline> {
         let InvalidSweep { name, why, example } = self.context.fault.as_ref()?;
         let lead = match name {
-            Some(name) => format!("{}: {why}.", text::one_line(name, 80).0),
-            None => format!("{}.", capitalised(why)),
+            Some(name) if !why.contains(&format!("`{name}`")) => {
+                format!("{}: {why}.", text::one_line(name, 80).0)
+            }
+            Some(_) | None => format!("{}.", capitalised(why)),
         };
         Some(match example {
             Some(example) => Headline::from(lead).and(&format!("Example: {example}.")),
@@ -666,7 +668,7 @@ fn no_best(standing: &Standing<'_>, sweep_rule: &SweepRule, sweep: &Sweep) -> He
             one.and("Other limits do equally well.")
         }
         (Choice::Tie(place), _) => {
-            least_costly(unit, effect(place)).and("Other limits lose equally few answers.")
+            least_costly(unit, effect(place)).and("Other limits lose just as many.")
         }
         (Choice::One(place), _) => least_costly(unit, effect(place)),
     }
@@ -715,19 +717,21 @@ fn effect_of(name: &str, effect: &Effect, sweep: &Sweep, measure: Measure) -> He
     };
     let sum = effect.sum(measure);
     let share = format::percent(sum.saved, sum.recorded());
-    let over = match sum.runs {
-        all if all == sweep.runs - effect.unknown => String::new(),
-        some => format!(
-            " Only {} known {}.",
-            match some {
-                1 => "1 run has".to_owned(),
-                some => format!("{} runs have", count(some)),
-            },
-            measure.word()
+    let evaluated = sweep.runs - effect.unknown;
+    let is_known = match measure {
+        Measure::Ms => "isn't known",
+        Measure::Steps | Measure::Tokens => "aren't known",
+    };
+    let over = match evaluated.saturating_sub(sum.runs) {
+        0 => String::new(),
+        lacking => format!(
+            " The {} of {} of these runs {is_known}.",
+            measure.word(),
+            count(lacking)
         ),
     };
     let about = if measure == Measure::Tokens && sweep.estimated > 0 && sum.saved > 0 {
-        "about "
+        "≈"
     } else {
         ""
     };

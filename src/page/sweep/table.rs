@@ -33,6 +33,9 @@ pub(super) struct Row<'a> {
     /// The limit or the rule.
     pub(super) name: String,
     pub(super) is_best: bool,
+    /// Of the recorded result: the answers of runs that couldn't be evaluated at some limit, which
+    /// other rows don't count.
+    not_evaluated: u64,
     effect: Cow<'a, Effect>,
 }
 
@@ -42,6 +45,7 @@ impl<'a> Row<'a> {
             id,
             name,
             is_best: false,
+            not_evaluated: 0,
             effect: Cow::Borrowed(effect),
         }
     }
@@ -64,7 +68,11 @@ impl<'a> Row<'a> {
     }
 
     pub(super) fn kept(&self) -> String {
-        format::count(self.effect.kept)
+        let kept = format::count(self.effect.kept);
+        match self.not_evaluated {
+            0 => kept,
+            runs => format!("{kept} (up to {} not evaluated)", format::count(runs)),
+        }
     }
 
     pub(super) fn unknown(&self) -> String {
@@ -85,6 +93,7 @@ impl<'a> Row<'a> {
             _ if sum.runs == 0 => "unknown".to_owned(),
             Measure::Steps => format::count(of(sum)),
             Measure::Tokens => format::tokens(of(sum)),
+            Measure::Ms if of(sum) == 0 => "0".to_owned(),
             Measure::Ms => format::millis(of(sum) as f64),
         }
     }
@@ -96,9 +105,9 @@ impl<'a> Row<'a> {
         (sum.runs > 0 && sum.runs != table.sweep.runs && *measure == table.sweep.measure()).then(
             || {
                 format!(
-                    "{} of {} answers",
+                    "{} of {}",
                     format::count(sum.kept),
-                    format::count(sum.answers)
+                    format::counted(sum.answers as usize, "answer")
                 )
             },
         )
@@ -169,7 +178,10 @@ impl<'a> Table<'a> {
         best: Option<usize>,
     ) -> Option<Self> {
         let (sweep_rule, first) = (prepared.sweep_rule()?, sweep.limits().first()?);
+        let limits = sweep.limits().iter();
+        let not_evaluated = limits.map(|effect| effect.unknown_answers).max();
         let mut rows = vec![Row {
+            not_evaluated: not_evaluated.unwrap_or_default(),
             effect: Cow::Owned(first.as_recorded(sweep.answers)),
             ..Row::new("recorded".to_owned(), "as recorded".to_owned(), first)
         }];

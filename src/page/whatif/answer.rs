@@ -131,7 +131,7 @@ impl RulesAnswer<'_> {
         };
         let saved = &result.saved;
         let time = number(saved.ms, &|ms| match ms {
-            0 => "0 s".to_owned(),
+            0 => "0".to_owned(),
             ms => format::millis(ms as f64),
         });
         let mark = |tokens| format::bound(false, self.report.estimated && tokens > 0);

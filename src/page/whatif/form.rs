@@ -86,6 +86,8 @@ pub(super) struct WrongRule {
     /// The rule as typed.
     pub text: Line,
     pub why: Line,
+    /// Whether `why` names the rule as typed.
+    pub is_named: bool,
     /// An example of a valid rule.
     pub example: &'static str,
 }
@@ -308,9 +310,11 @@ fn critic(row: &Row, place: usize, name: &str, left: &mut Vec<&Typed>) -> Field 
 }
 
 fn wrong(typed: &Typed) -> Option<WrongRule> {
-    let Wrong { why, example } = typed.read.as_ref().err()?;
+    let wrong = typed.read.as_ref().err()?;
+    let Wrong { why, example } = wrong;
     Some(WrongRule {
         text: one_line(&typed.text, 80).0.into(),
+        is_named: wrong.names(&typed.text),
         why: one_line(why, 400).0.into(),
         example,
     })

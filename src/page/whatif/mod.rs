@@ -123,8 +123,10 @@ pub(crate) async fn api(
             .iter()
             .find_map(|typed| Some((&typed.text, typed.read.as_ref().err()?)))
         {
-            let error =
-                WebError::bad_request("Invalid rule", &format!("{}.", wrong.why)).named(text);
+            let mut error = WebError::bad_request("Invalid rule", &format!("{}.", wrong.why));
+            if !wrong.names(text) {
+                error = error.named(text);
+            }
             return Err(error.hint(&format!("Example: {}", wrong.example)));
         }
         let rule_set = rule_set(&typed).map_err(|error| WebError::fault(&error))?;

@@ -718,7 +718,7 @@ fn id_of(value: &Value) -> Value {
     id.cloned().unwrap_or_default()
 }
 
-/// Any JSON, also notifications and batches with some of them.
+/// Any JSON, including notifications and batches with some of them.
 fn any_line() -> impl Strategy<Value = Value> {
     let batch = proptest::collection::vec(prop_oneof![any_json(), notice()], 0..40);
     prop_oneof![any_json(), notice(), batch.prop_map(Value::from)]

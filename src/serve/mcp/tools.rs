@@ -49,7 +49,7 @@ const TOOLS: [Tool; 11] = [
         name: "why",
         title: "Explain why a run stopped",
         description: "Explains why a run stopped: the verdict and whether it was recorded or inferred, the evidence with step \
-            numbers, how close each stop rule was, contradictions in the trace, and the first sign of trouble.",
+            numbers, how close each stop rule was to ending the run, contradictions in the trace, and the first sign of trouble.",
         schema: schema::<calls::Why>,
         ask: |session, arguments| {
             Box::pin(async move { calls::why(session, read(arguments)?).await })
@@ -96,7 +96,7 @@ const TOOLS: [Tool; 11] = [
     Tool {
         name: "overview",
         title: "Sum up many runs",
-        description: "Sums up many runs. `answer` is the finding: a repeated task that runs now solve less or more often, \
+        description: "Summarizes many runs. `answer` is the finding: a repeated task that runs now solve less or more often, \
             otherwise a new failure that ended several runs, otherwise a large change in cost, otherwise the totals. Includes \
             totals against the period before, runs by day and result, the newest failures, and sums by model, task, hour, stop reason, tool and project.",
         schema: schema::<calls::OverviewOf>,

@@ -64,7 +64,8 @@ impl Condition for ConsecutiveErrors {
         if count < limit {
             return Check::Pass(reading);
         }
-        let detail = format!("{count} failed steps in a row >= {limit}");
+        let s = if count == 1 { "" } else { "s" };
+        let detail = format!("{count} failed step{s} in a row (limit {limit})");
         let reading = reading
             .detail(detail)
             .evidence(stats.failures.iter().cloned());

@@ -253,12 +253,13 @@ impl Condition for Compiled {
         let given = if score == f64::NEG_INFINITY {
             "-Infinity".to_owned()
         } else {
-            plain(score)
+            // Without the sign of -0.
+            plain(score + 0.0)
         };
         let limit = plain(*limit);
         let detail = match row.len {
             1 => format!("{critic} scored {given}, below {limit}"),
-            len => format!("{critic} scored below {limit} {len} times in a row (last {given})"),
+            len => format!("{critic} scored below {limit}, {len} times in a row (last {given})"),
         };
         let evidence = [
             Evidence::Steps {

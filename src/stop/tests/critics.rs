@@ -171,7 +171,7 @@ fn case_16_a_score_that_stays_low() {
     assert_eq!(low.verdict().stop_reason, "critic_stop");
     assert_eq!(
         low.verdict().reading.detail,
-        "tests scored below 0.5 2 times in a row (last 0.2)"
+        "tests scored below 0.5, 2 times in a row (last 0.2)"
     );
     let gap = run(
         &["critic_below=tests:0.5:2"],

@@ -101,7 +101,7 @@ fn a_trace_is_a_run_with_its_replies_in_the_order_in_which_they_began() {
 fn a_limit_is_told_in_the_words_of_its_exception() {
     let run = trace('b');
     let verdict = &run.row.verdict;
-    let sentence = "Request limit reached after step 1: limit 2 requests";
+    let sentence = "Request limit reached after step 1 (2 requests)";
     assert_eq!(
         (&*verdict.sentence, verdict.certainty.as_str()),
         (sentence, "recorded")

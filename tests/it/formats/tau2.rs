@@ -124,7 +124,7 @@ fn a_limit_is_told_with_its_figure() {
             run.row.steps
         ),
         (
-            "Step limit reached after step 1: limit 6 simulator steps",
+            "Step limit reached after step 1 (6 simulator steps)",
             "recorded",
             2
         )

@@ -48,7 +48,7 @@ pub(super) fn ended_by(summary: &Summary, index: &Index) -> Option<Reading> {
 }
 
 /// The note for a run that something else ended.
-const NOT_BY_RULE: &str = "no rule ended the run";
+const NOT_BY_RULE: &str = "an event ended the run, not a rule";
 
 /// Formats "1 fired, 5 not fired, 2 off" for the heading of the table. Counts only rules, and says
 /// if something else ended the run, such as an error.

@@ -295,7 +295,9 @@ fn without_model(view: &RunView<'_>, lanes: &Lanes) -> Option<String> {
 /// Says what the times of tools contain, if they are the times between records.
 fn tool_note(view: &RunView<'_>, lanes: &Lanes) -> String {
     let format = view.index.format();
-    if !lanes.is_tool_time_measured || !format.is_session {
+    // A lane of an engine has the phase that makes the calls.
+    let has_phases = !format.is_one_file();
+    if !has_phases && !(lanes.is_tool_time_measured && format.is_session) {
         return String::new();
     }
     let mut steps = view.index.steps().iter();
@@ -305,6 +307,9 @@ fn tool_note(view: &RunView<'_>, lanes: &Lanes) -> String {
     } else {
         ""
     };
+    if has_phases {
+        return recorded.trim_start().to_owned();
+    }
     let has_approvals = lanes
         .blocks
         .iter()

@@ -712,6 +712,7 @@ impl Names<'_> {
             return ("t-c".to_owned(), href, children, Vec::new(), None);
         };
         let noun = match first.lane {
+            Lane::Model if is_scripted(view) => "decision",
             Lane::Model => "model reply",
             Lane::Tools => "tool span",
             Lane::Engine => "engine phase",

@@ -67,10 +67,8 @@ pub(super) fn slowest(view: &RunView<'_>, lanes: &Lanes) -> Vec<Slow> {
         let phase_name = view.index.name(block.phase);
         let (name, object) = match (block.lane, step) {
             (Lane::Tools | Lane::Steps, Some(step)) => split_words(view, step),
-            (Lane::Model, Some(_)) if phase_name.is_empty() => {
-                ("model reply".to_owned(), String::new())
-            }
-            (Lane::Model, Some(_)) => (model_lane(view).to_owned(), String::new()),
+            (Lane::Model, Some(_)) if is_scripted(view) => ("Decide".to_owned(), String::new()),
+            (Lane::Model, Some(_)) => ("Model reply".to_owned(), String::new()),
             _ => (phase(phase_name).1, String::new()),
         };
         let is_failed = block.is_failed;

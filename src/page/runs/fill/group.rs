@@ -43,7 +43,7 @@ pub(crate) struct Head {
     pub(crate) href: Option<String>,
     /// The number of runs: `12 runs`.
     pub(crate) runs: String,
-    /// Further facts: `3 runs failed · 1 still active · showing the first 5`.
+    /// Further facts: `3 with outcome failed · 1 still active · showing the first 5`.
     pub(crate) notes: String,
     pub(crate) cells: Vec<Cell>,
     /// The bar of the outcomes of all its runs.
@@ -140,8 +140,11 @@ impl<'a> List<'a> {
         let results = sample.and_then(|sample| sample.results.as_deref());
         let mut notes: Vec<String> = results.map(line).into_iter().collect();
         let mut note = |number: usize, words: String| notes.extend((number > 0).then_some(words));
-        note(failed, format!("{} failed", counted(failed, "run")));
-        note(alive, format!("{alive} not finished"));
+        note(
+            failed,
+            format!("{} with outcome failed", format::count(failed as u64)),
+        );
+        note(alive, format!("{alive} may still be running"));
         note(group.copies, group.copies_in_words());
         note(group.branches, group.branches_in_words());
         note(
@@ -213,7 +216,9 @@ impl<'a> List<'a> {
         let all = sum.counted() == group.runs;
         // An estimated cost has its own mark.
         let is_cost = matches!(value, Value::Usd(_));
-        let words = value.words(now, zone).map(|words| {
+        // A lower bound of 0 says nothing.
+        let words = value.words(now, zone).filter(|words| all || words != "0");
+        let words = words.map(|words| {
             let mark = format::bound(!all, sum.is_estimate && !is_cost);
             format!("{mark}{words}")
         });

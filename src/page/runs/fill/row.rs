@@ -75,6 +75,14 @@ const SHORT_TITLE: usize = 32;
 /// Words that end the name of a format but aren't part of the tool's name.
 const KINDS: [&str; 5] = ["session", "trajectory", "log", "trace", "events"];
 
+/// Returns the name of the tool that writes a format: `Claude Code`, of `Claude Code session`.
+pub(crate) fn tool_of(format: &str) -> &str {
+    match format.rsplit_once(' ') {
+        Some((tool, kind)) if KINDS.contains(&kind) => tool,
+        _ => format,
+    }
+}
+
 impl Row<'_> {
     pub(crate) fn id(&self) -> String {
         href::run_id(self.run.key.as_str())
@@ -228,9 +236,17 @@ impl Row<'_> {
         let relation = &self.run.relation;
         let duplicate = relation.duplicate_of.as_ref();
         let duplicate = duplicate.map(|key| format!("duplicate of {key}"));
+        // The verdict may already be that of a copy.
+        let is_new = |words: &&String| {
+            let end = words.split_once(" records: ");
+            end.is_none_or(|(key, end)| {
+                let sentence = &*self.run.verdict.sentence;
+                !(sentence.starts_with(end) && sentence.contains(&format!("recorded in {key}")))
+            })
+        };
         duplicate
             .iter()
-            .chain(&relation.copies_say)
+            .chain(relation.copies_say.iter().filter(is_new))
             .map(|note| line(note))
             .collect()
     }

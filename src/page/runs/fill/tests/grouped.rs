@@ -85,7 +85,7 @@ fn groups_are_rows_with_counts_and_sums() {
     // The table head, three groups, and five, one and one of their runs.
     assert_eq!(rows.len(), 1 + 3 + 5 + 1 + 1, "{html}");
     assert!(
-        html.contains(">12 runs<") && html.contains("1 run failed · showing the first 5"),
+        html.contains(">12 runs<") && html.contains("1 with outcome failed · showing the first 5"),
         "{html}"
     );
     assert!(
