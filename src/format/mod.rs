@@ -30,8 +30,19 @@ macro_rules! fields {
         impl<'a> $name<'a> {
             #[allow(dead_code, reason = "some objects are read member by member instead")]
             $vis fn of(object: &'a str) -> Self {
+                Self::read(&mut crate::model::json::walk::members(object))
+            }
+
+            /// Reads the objects of a list. Other items have no members.
+            #[allow(dead_code, reason = "most objects aren't in lists")]
+            $vis fn list(array: &'a str) -> Vec<Self> {
+                crate::model::json::walk::objects(array, Self::read)
+            }
+
+            #[allow(dead_code, reason = "some objects are read member by member instead")]
+            fn read(members: &mut dyn Iterator<Item = (&'a str, &'a str)>) -> Self {
                 let mut out = Self::default();
-                for (key, value) in crate::model::json::walk::members(object) {
+                for (key, value) in members {
                     out.members += 1;
                     if let Some(key) = crate::model::json::walk::string(key) {
                         out.take(&key, value);

@@ -22,7 +22,6 @@ use super::{
     Answer, CallDraft, Draft, EventDraft, Part, Reader, Shape, Source, Tokens, Tool, USER_SHELL,
     UserShell,
 };
-use crate::model::json::walk;
 use crate::model::{Can, Capabilities, Certainty, Compaction, Ended, Format, Manifest, Outcome};
 
 /// A session file.
@@ -40,7 +39,8 @@ pub(super) static SESSION: Tool = Tool {
         resume: "qwen --resume",
         is_in_order: true,
         assemble: Some(|n, records| {
-            part::line(n, records.iter().map(|record| part_of(&Line::of(record))))
+            let lines = records.iter().map(|record| Line::of(record));
+            part::line(n, lines.map(|line| part_of(&line, &chunks(&line))))
         }),
         ..Format::UNKNOWN
     },
@@ -199,18 +199,20 @@ impl Reader for Session {
                 (self.replying, self.due, self.has_prompt) = (false, true, true);
                 self.heard.request();
             }
-            // A command that the user ran requests no reply.
-            "user" if UserShell::is_in(&said(&line)) => {
-                let stage = USER_SHELL;
-                draft.event(EventDraft { stage, ..mark });
-            }
             "user" => {
+                let said = said(&chunks(&line));
+                // A command that the user ran requests no reply.
+                if UserShell::is_in(&said) {
+                    let stage = USER_SHELL;
+                    draft.event(EventDraft { stage, ..mark });
+                    return;
+                }
                 let (end, answer) = self.settled(draft);
                 self.ends
                     .begin(self.conversation.steps(), end, answer, None);
                 (self.replying, self.due, self.has_prompt, self.end) = (false, true, true, None);
                 self.heard.request();
-                self.conversation.prompt(&said(&line), &mark, draft);
+                self.conversation.prompt(&said, &mark, draft);
             }
             _ => self.event(&line, mark, draft),
         }
@@ -289,7 +291,7 @@ impl Session {
         before: Option<i64>,
         draft: &mut Draft<'_>,
     ) {
-        let part = part_of(line);
+        let part = part_of(line, &chunks(line));
         let continues = self.replying && part.tokens.is_none();
         let known = self.conversation.last().filter(|_| continues);
         self.replying = true;
@@ -308,7 +310,8 @@ impl Session {
     fn result(&mut self, line: &Line<'_>, mark: EventDraft<'_>, draft: &mut Draft<'_>) {
         (self.replying, self.due, self.end) = (false, true, None);
         self.heard.request();
-        let part = part_of(line);
+        let chunks = chunks(line);
+        let part = part_of(line, &chunks);
         let display = line
             .result
             .map(Result::of)
@@ -322,7 +325,7 @@ impl Session {
             .filter_map(|answer| self.conversation.take(&answer.call))
             .collect();
         steps.dedup();
-        let said = said(line);
+        let said = said(&chunks);
         let stage = stage_beside(&said, mark.stage);
         draft.results(&steps, mark.stage(stage), part);
     }
@@ -457,28 +460,30 @@ fn about(line: &Line<'_>, file: &str, draft: &mut Draft<'_>) {
     Manifest::add_name(&mut run.branches, short(line.branch));
 }
 
-fn chunks<'a>(line: &Line<'a>) -> impl Iterator<Item = Chunk<'a>> {
+/// Returns the parts of a message. They may be most of the line, so each line's are read only once.
+fn chunks<'a>(line: &Line<'a>) -> Vec<Chunk<'a>> {
     let parts = line.message.and_then(|message| member(message, "parts"));
-    parts.into_iter().flat_map(walk::items).map(Chunk::of)
+    parts.map(Chunk::list).unwrap_or_default()
 }
 
 /// Returns the texts of a message, joined by newlines.
-fn said(line: &Line<'_>) -> String {
-    chunks(line)
+fn said(chunks: &[Chunk<'_>]) -> String {
+    chunks
+        .iter()
         .filter_map(|chunk| text(chunk.text))
         .collect::<Vec<_>>()
         .join("\n")
 }
 
 /// Returns the part of a step that a line contains.
-fn part_of(line: &Line<'_>) -> Part {
+fn part_of(line: &Line<'_>, chunks: &[Chunk<'_>]) -> Part {
     let mut part = Part {
         model: text(line.model),
         tokens: line.usage.map(tokens),
         ..Part::default()
     };
     let result = line.result.map(Result::of).unwrap_or_default();
-    for chunk in chunks(line) {
+    for chunk in chunks {
         if let Some(call) = chunk.call.map(Call::of) {
             let (id, name) = (
                 text(call.id).unwrap_or_default(),

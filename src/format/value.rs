@@ -160,7 +160,7 @@ pub(super) fn listed(value: Option<&str>) -> impl Iterator<Item = &str> {
 
 /// Returns an RFC 3339 time in microseconds since the epoch.
 pub(super) fn micros(value: Option<&str>) -> Option<i64> {
-    parse_ts(&text(value)?).map(|stamp| stamp.micros)
+    parse_ts(&walk::string(value?)?).map(|stamp| stamp.micros)
 }
 
 /// Returns a member of an object. The last one counts if the key repeats.
@@ -225,9 +225,7 @@ pub(super) fn provider_error(error: &str) -> Cow<'_, str> {
 
 /// Returns the value of a string that contains JSON, or any other text as a JSON string.
 pub(super) fn unpacked(inner: &str) -> String {
-    // In a step's line the value is nested several levels deeper, and the parser limits the depth.
-    let deeper = format!("[[[[[[[[{inner}]]]]]]]]");
-    if Json::is_json(inner) && Json::is_json(&deeper) {
+    if Json::is_json(inner) {
         inner.trim().to_owned()
     } else {
         quoted(inner)

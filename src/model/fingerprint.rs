@@ -47,19 +47,18 @@ impl Stable {
 
 impl Hasher for Stable {
     fn write(&mut self, bytes: &[u8]) {
-        let (pairs, rest) = bytes.as_chunks::<16>();
-        let word = |half: &[u8]| {
-            half.iter()
-                .rev()
-                .fold(0, |word, byte| word << 8 | u64::from(*byte))
-        };
-        for pair in pairs {
-            let (a, b) = pair.split_at(8);
-            self.fold(word(a), word(b));
+        let (words, rest) = bytes.as_chunks::<8>();
+        let (pairs, last) = words.as_chunks::<2>();
+        for [a, b] in pairs {
+            self.fold(u64::from_le_bytes(*a), u64::from_le_bytes(*b));
         }
-        if !rest.is_empty() {
-            let (a, b) = rest.split_at(rest.len().min(8));
-            self.fold(word(a), word(b));
+        let mut tail = [0; 8];
+        tail.iter_mut().zip(rest).for_each(|(to, byte)| *to = *byte);
+        let tail = u64::from_le_bytes(tail);
+        match last {
+            [] if rest.is_empty() => {}
+            [] => self.fold(tail, 0),
+            [a, ..] => self.fold(u64::from_le_bytes(*a), tail),
         }
         self.fold(bytes.len() as u64, 0);
     }

@@ -10,6 +10,8 @@ mod said;
 
 use std::borrow::Cow;
 
+use memchr::{memchr, memchr2, memrchr2_iter};
+
 pub(crate) use said::{lines_of_file, said_line, tests_line};
 
 use super::names::cut_at;
@@ -18,6 +20,8 @@ use super::names::cut_at;
 const MAX_RANKED: usize = 64 * 1024;
 /// Only this many bytes of a line are looked at.
 const MAX_LINE: usize = 1_024;
+/// Shorter lines are too short for most ranks, and there may be many.
+const SHORTEST: usize = 5;
 
 /// What a line looks like, least telling first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -62,10 +66,32 @@ pub(crate) fn cause_in(text: &str) -> Option<Cow<'_, str>> {
 fn best_line(text: &str, tells: Tells) -> Option<(Rank, Cow<'_, str>)> {
     let start = text.ceil_char_boundary(text.len().saturating_sub(MAX_RANKED));
     let end = text.get(start..).unwrap_or(text);
-    let mut lines = Lines::default();
-    // A carriage return begins the line of a progress bar again.
-    for line in end.split(['\n', '\r']) {
+    let mut lines = Lines {
+        has_colours: has_colours(end),
+        ..Lines::default()
+    };
+    let (mut rest, mut last_place) = (Some(end), None);
+    while let Some(text) = rest {
+        // A carriage return begins the line of a progress bar again.
+        let at = memchr2(b'\n', b'\r', text.as_bytes());
+        let (line, after) = text
+            .split_at_checked(at.unwrap_or(text.len()))
+            .unwrap_or((text, ""));
+        rest = after.get(1..);
         lines.push(cut_at(line, MAX_LINE), tells);
+        // Only a place tells more than the name of a failed test, and nothing tells more than a place.
+        let is_over = match lines.best {
+            Some((Rank::Place, _)) => true,
+            // Colors may be within a place.
+            Some((Rank::Test, _)) if !lines.has_colours => {
+                let last = *last_place.get_or_insert_with(|| last_place_in(end));
+                end.len() - after.len() > last
+            }
+            _ => false,
+        };
+        if is_over {
+            break;
+        }
     }
     let (rank, line) = lines.best?;
     let message = match line {
@@ -73,6 +99,17 @@ fn best_line(text: &str, tells: Tells) -> Option<(Rank, Cow<'_, str>)> {
         Cow::Owned(ref line) => message_in(line).map(|message| Cow::Owned(message.to_owned())),
     };
     Some((rank, message.unwrap_or(line)))
+}
+
+/// Returns where the last text begins that may be a row or a column of a place, as [`location`] and
+/// [`is_row_and_column`] read them. Usually none does.
+fn last_place_in(text: &str) -> usize {
+    let bytes = text.as_bytes();
+    let begins = |at: &usize| {
+        let next = bytes.get(at + 1);
+        next.is_some_and(|byte| byte.is_ascii_digit() || *byte == b'[')
+    };
+    memrchr2_iter(b':', b'(', bytes).find(begins).unwrap_or(0)
 }
 
 /// Returns the message in an error that is printed as an object: `{"message": "…"}`,
@@ -104,29 +141,37 @@ pub(crate) fn says_nothing(text: &str) -> bool {
 #[derive(Debug, Default)]
 struct Lines<'a> {
     best: Option<(Rank, Cow<'a, str>)>,
-    /// The last line that isn't blank, with its rank.
-    before: Option<(Rank, Cow<'a, str>)>,
+    /// The last line that isn't blank, with its rank, if that was needed.
+    before: Option<(Option<Rank>, Cow<'a, str>)>,
     /// The file that the following lines are about, as linters print it.
     file: Option<Cow<'a, str>>,
     in_traceback: bool,
+    has_colours: bool,
 }
 
 impl<'a> Lines<'a> {
     fn push(&mut self, raw: &'a str, tells: Tells) {
-        let raw = without_colours(raw);
-        let is_indented = unlogged(&raw).starts_with([' ', '\t']);
-        let line = match raw {
-            Cow::Borrowed(line) => Cow::Borrowed(bare_line(line)),
-            Cow::Owned(line) => Cow::Owned(bare_line(&line).to_owned()),
+        let raw = match self.has_colours {
+            true => without_colours(raw),
+            false => Cow::Borrowed(raw),
+        };
+        let is_blank = |byte: &u8| matches!(byte, b' ' | b'\t');
+        let is_indented = |logged: &str| logged.as_bytes().first().is_some_and(is_blank);
+        let (is_indented, line) = match raw {
+            Cow::Borrowed(line) => {
+                let logged = unlogged(line);
+                (is_indented(logged), Cow::Borrowed(bare(logged)))
+            }
+            Cow::Owned(line) => {
+                let logged = unlogged(&line);
+                (is_indented(logged), Cow::Owned(bare(logged).to_owned()))
+            }
         };
         if line.is_empty() {
             return;
         }
-        let (rank, line) = match self.judge(line, is_indented) {
-            // In a tool's own message, what follows explains the first line, or quotes a text.
-            (Rank::Bare, line) if tells == Tells::First => (Rank::Plain, line),
-            judged => judged,
-        };
+        let (known, line) = self.judge(line, is_indented, tells);
+        let rank = known.unwrap_or(Rank::Noise);
         let replaces = match &self.best {
             None => true,
             Some((best, _)) if rank != *best => rank > *best,
@@ -141,40 +186,49 @@ impl<'a> Lines<'a> {
         if replaces {
             self.best = Some((rank, line.clone()));
         }
-        self.before = Some((rank, line));
+        self.before = Some((known, line));
     }
 
-    /// Ranks a line, given the lines before it. Returns it with the details from those lines.
-    fn judge(&mut self, line: Cow<'a, str>, is_indented: bool) -> (Rank, Cow<'a, str>) {
+    /// Ranks a line, given the lines before it. Returns it with the details from those lines. The rank
+    /// of a line that can't replace the best one may be missing.
+    fn judge(
+        &mut self,
+        line: Cow<'a, str>,
+        is_indented: bool,
+        tells: Tells,
+    ) -> (Option<Rank>, Cow<'a, str>) {
         let before = self.before.take();
         if line.starts_with("Traceback (most recent call last)") {
             self.in_traceback = true;
-            return (Rank::Noise, line);
+            return (Some(Rank::Noise), line);
         }
         if self.in_traceback && !is_indented {
             self.in_traceback = false;
-            return (Rank::Exception, line);
+            return (Some(Rank::Exception), line);
         }
         if let Some((rank, before)) = before {
             // rustc, ty and ruff: the place is below the message.
             let place = line.strip_prefix("--> ").map(str::trim);
             if let Some(place) = place.filter(|place| location(place).is_some()) {
                 return match starts_with_error(&before) || begins_with_lint(&before) {
-                    true => (Rank::Place, format!("{place}: {before}").into()),
-                    false => (Rank::Noise, line),
+                    true => (Some(Rank::Place), format!("{place}: {before}").into()),
+                    false => (Some(Rank::Noise), line),
                 };
             }
+            let rank = || rank.unwrap_or_else(|| rank_of(&before, tells));
             // Rust prints the message of a panic below its position.
-            if rank == Rank::Exception && before.contains("panicked at ") && before.ends_with(':') {
-                return (Rank::Exception, format!("{before} {line}").into());
+            let is_panic = before.ends_with(':') && before.contains("panicked at ");
+            if is_panic && rank() == Rank::Exception {
+                return (Some(Rank::Exception), format!("{before} {line}").into());
             }
             // JavaScript: an error with its stack.
             let is_frame = line.starts_with("at ") && is_indented;
-            if is_frame && rank == Rank::Bare && before.starts_with("Error: ") {
-                return (Rank::Exception, before);
-            }
-            if is_frame && rank == Rank::Exception {
-                return (Rank::Exception, before);
+            let is_error = || match rank() {
+                Rank::Bare => before.starts_with("Error: "),
+                rank => rank == Rank::Exception,
+            };
+            if is_frame && is_error() {
+                return (Some(Rank::Exception), before);
             }
         }
         // eslint: the place is in two lines.
@@ -185,19 +239,33 @@ impl<'a> Lines<'a> {
         {
             let message: Vec<&str> = message.split_whitespace().collect();
             let line = format!("{file}:{place}: {}", message.join(" "));
-            return (Rank::Place, line.into());
+            return (Some(Rank::Place), line.into());
         }
         if !is_indented && !line.contains(char::is_whitespace) && line.contains(['/', '.']) {
             self.file = Some(line.clone());
         }
-        (rank(&line), line)
+        // Only a place tells more than the name of a failed test.
+        let rank = match self.best {
+            Some((Rank::Test, _)) => {
+                (line.len() >= SHORTEST && is_place(&line)).then_some(Rank::Place)
+            }
+            _ => Some(rank_of(&line, tells)),
+        };
+        (rank, line)
+    }
+}
+
+fn rank_of(line: &str, tells: Tells) -> Rank {
+    match rank(line) {
+        // In a tool's own message, what follows explains the first line, or quotes a text.
+        Rank::Bare if tells == Tells::First => Rank::Plain,
+        rank => rank,
     }
 }
 
 /// Ranks a line by itself.
 fn rank(line: &str) -> Rank {
-    // Too short for any of the others, and there may be many.
-    if line.len() < 5 {
+    if line.len() < SHORTEST {
         return if is_noise(line) {
             Rank::Noise
         } else {
@@ -253,6 +321,10 @@ fn begins_with_lint(text: &str) -> bool {
 
 /// Splits `src/a.rs:3:5: error` into the path and what follows the place.
 fn location(line: &str) -> Option<(&str, &str)> {
+    let mut bytes = line.bytes().take_while(|byte| *byte != b' ');
+    if !bytes.any(|byte| matches!(byte, b'(' | b':')) {
+        return None;
+    }
     let end = line.find(char::is_whitespace).unwrap_or(line.len());
     let (token, _) = line.split_at_checked(end)?;
     let is_path = |path: &str| {
@@ -309,6 +381,13 @@ fn is_test(line: &str) -> bool {
         let name = rest.split_whitespace().next().unwrap_or_default();
         name.contains("::") || (name.contains('.') && name.contains(|c: char| c.is_alphabetic()))
     };
+    // Most lines begin with none of the following.
+    if !matches!(
+        line.bytes().next(),
+        Some(b'n' | b'F' | b'E' | b'-' | b'r' | b't' | b'[' | 0x80..)
+    ) {
+        return false;
+    }
     if let Some(rest) = line.strip_prefix("not ok ") {
         return rest.starts_with(|c: char| c.is_ascii_digit()) && !rest.contains("# TODO");
     }
@@ -348,7 +427,7 @@ fn is_exception(line: &str) -> bool {
         "terminate called after",
         "Segmentation fault",
     ];
-    if starts.iter().any(|start| line.starts_with(start))
+    if starts_with_any(line, &starts)
         || (line.starts_with("thread '") && line.contains("panicked at "))
     {
         return true;
@@ -357,17 +436,17 @@ fn is_exception(line: &str) -> bool {
     if line.ends_with("Error)") && location(line).is_some() {
         return true;
     }
-    let (name, message) = match line.split_once(':') {
-        Some((name, message)) => (name, message.trim()),
-        None => (line, ""),
-    };
-    // `Caused by: java.io.IOException: …`
-    let name = name.strip_prefix("Uncaught ").unwrap_or(name);
+    let is_of_name = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'$');
+    let end = line.bytes().position(|byte| !is_of_name(byte));
+    let (name, rest) = line
+        .split_at_checked(end.unwrap_or(line.len()))
+        .unwrap_or((line, ""));
+    if !rest.is_empty() && !rest.starts_with(':') {
+        return false;
+    }
+    let message = rest.get(1..).unwrap_or_default().trim();
     let last = name.rsplit('.').next().unwrap_or_default();
-    let is_name = name
-        .bytes()
-        .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'$'))
-        && last.starts_with(|c: char| c.is_ascii_uppercase());
+    let is_name = last.starts_with(|c: char| c.is_ascii_uppercase());
     let is_kind = ["Error", "Exception"]
         .iter()
         .any(|kind| last.strip_suffix(kind).is_some_and(|rest| !rest.is_empty()))
@@ -401,6 +480,9 @@ fn is_summary(line: &str) -> bool {
         "attempt", "try", "retry", "step", "line", "job", "task", "exit", "code", "status",
         "stage", "worker",
     ];
+    if !line.bytes().any(|byte| byte.is_ascii_digit()) {
+        return false;
+    }
     let is_sign = |c: char| !c.is_alphanumeric();
     let (mut before, mut left) = ("", 0_u8);
     for token in line.split_whitespace().take(60) {
@@ -457,15 +539,17 @@ fn is_bare(line: &str) -> bool {
         // rustfmt
         "Diff in ",
     ];
-    const WITHIN: [&str; 8] = [
-        "undefined reference to ",
-        ": error: ",
-        ": fatal: ",
-        ": Error: ",
-        " ERROR ",
-        "[ERROR]",
-        "command not found",
-        "timed out after ",
+    const WITHIN: [(u8, &[&str]); 3] = [
+        (b':', &[": error: ", ": fatal: ", ": Error: "]),
+        (b'R', &[" ERROR ", "[ERROR]"]),
+        (
+            b'f',
+            &[
+                "undefined reference to ",
+                "command not found",
+                "timed out after ",
+            ],
+        ),
     ];
     starts_with_error(line)
         || [
@@ -478,9 +562,9 @@ fn is_bare(line: &str) -> bool {
         ]
         .iter()
         .any(|start| is_word(line, start))
-        || STARTS.iter().any(|start| line.starts_with(start))
-        || ENDS.iter().any(|end| line.ends_with(end))
-        || WITHIN.iter().any(|part| line.contains(part))
+        || starts_with_any(line, &STARTS)
+        || ends_with_any(line, &ENDS)
+        || contains_any(line, &WITHIN)
 }
 
 fn starts_with_error(line: &str) -> bool {
@@ -518,15 +602,39 @@ fn is_noise(line: &str) -> bool {
         "The above exception was the direct cause",
     ];
     // Of what an earlier line says.
-    const WITHIN: [&str; 3] = [
-        "previous error",
-        "aborted due to ",
-        "--help' for more information",
+    const WITHIN: [(u8, &[&str]); 3] = [
+        (b'v', &["previous error"]),
+        (b'b', &["aborted due to "]),
+        (b'\'', &["--help' for more information"]),
     ];
     !has_words(line)
         || is_exit_code(line)
-        || STARTS.iter().any(|start| line.starts_with(start))
-        || WITHIN.iter().any(|part| line.contains(part))
+        || starts_with_any(line, &STARTS)
+        || contains_any(line, &WITHIN)
+}
+
+/// Returns whether a line begins with one of these texts. Most lines don't begin with the first byte of
+/// any, which is found sooner than the text.
+fn starts_with_any(line: &str, starts: &[&str]) -> bool {
+    let first = line.bytes().next();
+    starts
+        .iter()
+        .any(|start| start.bytes().next() == first && line.starts_with(start))
+}
+
+/// Returns the same about the end.
+fn ends_with_any(line: &str, ends: &[&str]) -> bool {
+    let last = line.bytes().next_back();
+    ends.iter()
+        .any(|end| end.bytes().next_back() == last && line.ends_with(end))
+}
+
+/// Returns whether a line contains one of these texts. They are grouped by a byte of theirs that few
+/// lines have.
+fn contains_any(line: &str, groups: &[(u8, &[&str])]) -> bool {
+    groups.iter().any(|(byte, parts)| {
+        memchr(*byte, line.as_bytes()).is_some() && parts.iter().any(|part| line.contains(part))
+    })
 }
 
 /// Returns whether the line has letters, unlike a ruler, a bracket, or a caret below code.
@@ -590,9 +698,13 @@ fn is_word(text: &str, word: &str) -> bool {
             .is_some_and(|rest| rest.starts_with(|c: char| c.is_alphanumeric() || c == '_'))
 }
 
+fn has_colours(text: &str) -> bool {
+    memchr(b'\x1b', text.as_bytes()).is_some()
+}
+
 /// Removes the escape sequences that color a terminal.
 fn without_colours(line: &str) -> Cow<'_, str> {
-    if !line.contains('\u{1b}') {
+    if !has_colours(line) {
         return Cow::Borrowed(line);
     }
     let mut out = String::with_capacity(line.len());
@@ -638,6 +750,9 @@ fn unlogged(line: &str) -> &str {
 
 /// Removes a time like `2026-02-22T09:15:01.123Z ` from the beginning of a line.
 fn without_time(line: &str) -> &str {
+    if !line.starts_with(|c: char| c.is_ascii_digit()) {
+        return line;
+    }
     let is_date = |word: &str| {
         let bytes = word.as_bytes();
         bytes.len() >= 10
@@ -662,7 +777,12 @@ fn without_time(line: &str) -> &str {
 
 /// Returns the line without the prefixes of logs, tags around it, and rulers at its ends.
 fn bare_line(line: &str) -> &str {
-    let mut rest = unlogged(line).trim();
+    bare(unlogged(line))
+}
+
+/// Returns a line without tags around it, and rulers at its ends.
+fn bare(line: &str) -> &str {
+    let mut rest = line.trim();
     // A box around the message.
     rest = rest.strip_prefix("│ ").map_or(rest, str::trim_start);
     // Tags that programs put around their messages: `<tool_use_error>…</tool_use_error>`.
@@ -677,6 +797,9 @@ fn bare_line(line: &str) -> &str {
         && is_tag(tag)
     {
         rest = before.trim_end();
+    }
+    if !rest.starts_with('=') && !rest.ends_with('=') {
+        return rest;
     }
     let inner = rest.trim_matches('=').trim();
     if inner.len() + 4 <= rest.len() {

@@ -2,6 +2,9 @@
 //!
 //! Uses neither a clock nor the local time zone. Callers provide "now" and the reader's zone.
 
+use std::ops::RangeInclusive;
+use std::sync::LazyLock;
+
 use jiff::Timestamp;
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
@@ -10,6 +13,10 @@ use jiff::tz::TimeZone;
 const MAX_LEN: usize = 64;
 
 const MICROS: i64 = 1_000_000;
+
+/// The times that `jiff` can print. The last day of year 9999 exists in some time zones only.
+static RANGE: LazyLock<RangeInclusive<i64>> =
+    LazyLock::new(|| Timestamp::MIN.as_microsecond()..=Timestamp::MAX.as_microsecond());
 
 /// A recorded time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -31,9 +38,7 @@ pub fn parse_ts(text: &str) -> Option<Stamp> {
         return None;
     }
     let stamp = common(text.as_bytes()).or_else(|| spelled(text))?;
-    // The last day of year 9999 exists in some time zones only, and `jiff` couldn't print it again.
-    let range = Timestamp::MIN.as_microsecond()..=Timestamp::MAX.as_microsecond();
-    range.contains(&stamp.micros).then_some(stamp)
+    RANGE.contains(&stamp.micros).then_some(stamp)
 }
 
 /// Parses `YYYY-MM-DDTHH:MM:SS`, an optional fraction, and `Z`, `±HH:MM` or nothing. Returns `None`

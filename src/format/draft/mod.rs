@@ -22,6 +22,7 @@ use super::template::task_line;
 use super::value::{cut, short};
 use super::{Answer, Part, Shape, Tokens};
 use crate::model::event::InitNote;
+use crate::model::json::walk;
 use crate::model::step::Usage;
 use crate::model::time::parse_ts;
 use crate::model::{
@@ -759,7 +760,7 @@ impl<'a> Draft<'a> {
     /// Returns an RFC 3339 time in microseconds since the epoch. A time without an offset is
     /// assumed to be UTC.
     pub fn time(&mut self, value: Option<&str>) -> Option<i64> {
-        let stamp = parse_ts(&text(value)?)?;
+        let stamp = parse_ts(&walk::string(value?)?)?;
         if !stamp.zoned && !std::mem::replace(&mut self.open.odd.offset, true) {
             self.issue(IssueKind::Offset, OFFSET);
         }
@@ -772,14 +773,14 @@ impl<'a> Draft<'a> {
         let Some(offset) = offset else {
             return self.time(value);
         };
-        let stamp = parse_ts(&text(value)?)?;
+        let stamp = parse_ts(&walk::string(value?)?)?;
         let offset = if stamp.zoned { 0 } else { offset };
         stamp.micros.checked_sub(offset)
     }
 
     /// Returns a time of the run as a whole in the same way. No record contains such a time.
     pub fn time_of_whole(&mut self, value: Option<&str>) -> Option<i64> {
-        let stamp = parse_ts(&text(value)?)?;
+        let stamp = parse_ts(&walk::string(value?)?)?;
         if !stamp.zoned && !std::mem::replace(&mut self.open.odd.offset, true) {
             self.issue_of_whole(IssueKind::Offset, OFFSET);
         }

@@ -86,6 +86,7 @@ fields! {
         id, name, args, result, status, timestamp, agent = "agentId", display = "resultDisplay",
     }
     struct Thought { subject, description }
+    struct Piece { text, given = "functionResponse" }
     struct Usage { input, output, cached, thoughts }
     struct Display { path = "filePath", before = "originalContent", after = "newContent", is_new = "isNewFile", todos }
     struct Given { output, error }
@@ -320,7 +321,8 @@ impl Session {
         before: Option<i64>,
         draft: &mut Draft<'_>,
     ) {
-        let part = calls_since(line, self.last_at);
+        let calls = calls_of(line);
+        let part = calls_since(&calls, self.last_at);
         let mark = EventDraft {
             kind: EventKind::Inside,
             note: None,
@@ -328,7 +330,7 @@ impl Session {
             ..*mark
         };
         draft.reply(Some(n), before, mark);
-        self.name_calls(n, line, &part);
+        self.name_calls(n, &calls, &part);
         self.call_records
             .insert(text(line.id).unwrap_or_default().into());
         self.filled = Some(n);
@@ -337,12 +339,15 @@ impl Session {
     }
 
     /// Adds the calls of step `n`, and the sub-agents that they started.
-    fn name_calls(&mut self, n: usize, line: &Line<'_>, part: &Part) {
+    fn name_calls(&mut self, n: usize, calls: &[Call<'_>], part: &Part) {
         self.calls
             .extend(part.calls.iter().map(|call| ((*call.id).into(), n)));
-        let calls = line.calls.into_iter().flat_map(walk::items).map(Call::of);
-        self.children
-            .extend(calls.filter_map(|call| text(call.agent)).map(Box::from));
+        self.children.extend(
+            calls
+                .iter()
+                .filter_map(|call| text(call.agent))
+                .map(Box::from),
+        );
     }
 
     /// Handles a reply of the model, or a copy of it with the results of its tools.
@@ -370,7 +375,8 @@ impl Session {
                 );
             }
         }
-        let part = part_of(line);
+        let calls = calls_of(line);
+        let part = part_of(line, &calls);
         let failed = part.has_failed();
         let n = draft.reply(
             known,
@@ -382,7 +388,7 @@ impl Session {
                 ..*mark
             },
         );
-        self.name_calls(n, line, &part);
+        self.name_calls(n, &calls, &part);
         if known.is_none() {
             self.replies.insert(id.into(), n);
             self.last_at = micros(line.timestamp);
@@ -415,11 +421,8 @@ impl Session {
 
     /// Handles tool results, which the reply contains as well, or a prompt.
     fn user(&mut self, line: &Line<'_>, mark: EventDraft<'_>, draft: &mut Draft<'_>) {
-        let given = line
-            .content
-            .into_iter()
-            .flat_map(walk::items)
-            .find_map(|part| member(part, "functionResponse"));
+        let pieces = line.content.map(Piece::list).unwrap_or_default();
+        let given = pieces.iter().find_map(|piece| piece.given);
         let steps = self.steps();
         if let Some(id) = text(line.id)
             && self
@@ -431,7 +434,10 @@ impl Session {
         }
         let before = self.end.take();
         let was_due = std::mem::replace(&mut self.due, true);
-        let said = spoken(line.content);
+        let said = text(line.content).unwrap_or_else(|| {
+            let texts = pieces.iter().filter_map(|piece| text(piece.text));
+            texts.collect::<Vec<_>>().join("\n")
+        });
         if let Some(given) = given {
             let step = text(member(given, "id")).and_then(|id| self.calls.get(&*id).copied());
             let stage = stage_beside(&said, "result");
@@ -507,10 +513,10 @@ impl Session {
             .map(|message| (message, Line::of(message)))
             .collect();
         let is_prompt = |message: &Line<'_>| {
-            message.kind == Some("\"user\"")
-                && !is_given(message)
-                && !is_no_prompt(&spoken(message.content))
-                && !is_nudge(&spoken(message.content))
+            message.kind == Some("\"user\"") && !is_given(message) && {
+                let said = spoken(message.content);
+                !is_no_prompt(&said) && !is_nudge(&said)
+            }
         };
         // Decodes each text only once.
         let prompts: Vec<bool> = messages
@@ -563,7 +569,7 @@ impl Session {
                         let within =
                             (text_of.as_ptr() as usize).saturating_sub(record.as_ptr() as usize);
                         let n = draft.begin_within(within as u64);
-                        self.listed(n, id, message, part_of(message), draft);
+                        self.listed(n, id, message, draft);
                     }
                     unknown += usize::from(step.is_none() && !agrees);
                     place += 1;
@@ -597,10 +603,12 @@ impl Session {
     }
 
     /// Adds a reply in a list of messages as step `n`.
-    fn listed(&mut self, n: usize, id: String, line: &Line<'_>, part: Part, draft: &mut Draft<'_>) {
+    fn listed(&mut self, n: usize, id: String, line: &Line<'_>, draft: &mut Draft<'_>) {
+        let calls = calls_of(line);
+        let part = part_of(line, &calls);
         self.replies.insert(id.into(), n);
         self.last_at = micros(line.timestamp);
-        self.name_calls(n, line, &part);
+        self.name_calls(n, &calls, &part);
         draft.run().model = short(line.model).or(draft.run().model.take());
         (self.due, self.has_prompt, self.end) = (!part.answers.is_empty(), false, None);
         if let Some(last) = self.last.replace(n) {
@@ -721,9 +729,12 @@ fn assembled(n: usize, records: &[String]) -> String {
     let mut lines = records.iter().map(|record| reply_in(record, n));
     let first = lines.next();
     let (id, at) = first.map_or((None, None), |first| (first.id, micros(first.timestamp)));
-    let part = |line: Line<'_>| match is_of_calls(&line) && line.id != id {
-        true => calls_since(&line, at),
-        false => part_of(&line),
+    let part = |line: Line<'_>| {
+        let calls = calls_of(&line);
+        match is_of_calls(&line) && line.id != id {
+            true => calls_since(&calls, at),
+            false => part_of(&line, &calls),
+        }
     };
     part::line(n, first.into_iter().chain(lines).map(part))
 }
@@ -739,12 +750,12 @@ fn reply_in(record: &str, n: usize) -> Line<'_> {
 }
 
 /// Returns the step that a line contains. The line contains all of it.
-fn part_of(line: &Line<'_>) -> Part {
+fn part_of(line: &Line<'_>, calls: &[Call<'_>]) -> Part {
     let mut part = Part {
         whole: true,
         model: text(line.model),
         tokens: line.tokens.map(tokens),
-        ..calls_in(line, |_| true)
+        ..calls_in(calls, |_| true)
     };
     part.text
         .extend(Some(spoken(line.content)).filter(|text| !text.is_empty()));
@@ -764,22 +775,26 @@ fn part_of(line: &Line<'_>) -> Part {
     part
 }
 
-/// Returns the calls in a record that finished after the reply at `from`.
-fn calls_since(line: &Line<'_>, from: Option<i64>) -> Part {
-    calls_in(line, |call| {
+/// Returns the calls in a record. They may be most of it, so each record's are read only once.
+fn calls_of<'a>(line: &Line<'a>) -> Vec<Call<'a>> {
+    line.calls.map(Call::list).unwrap_or_default()
+}
+
+/// Returns those calls that finished after the reply at `from`.
+fn calls_since(calls: &[Call<'_>], from: Option<i64>) -> Part {
+    calls_in(calls, |call| {
         micros(call.timestamp)
             .zip(from)
             .is_some_and(|(at, from)| at >= from)
     })
 }
 
-/// Returns the calls in a record for which `is_own` is true, with their results.
-fn calls_in(line: &Line<'_>, is_own: impl Fn(&Call<'_>) -> bool) -> Part {
+/// Returns the calls for which `is_own` is true, with their results.
+fn calls_in(calls: &[Call<'_>], is_own: impl Fn(&&Call<'_>) -> bool) -> Part {
     let mut part = Part::default();
-    let calls = line.calls.into_iter().flat_map(walk::items).map(Call::of);
-    for call in calls.filter(is_own) {
+    for call in calls.iter().filter(is_own) {
         let id = text(call.id).unwrap_or_default();
-        part.answers.extend(answer(&id, &call));
+        part.answers.extend(answer(&id, call));
         part.changes.extend(
             call.display
                 .into_iter()
@@ -797,11 +812,8 @@ fn calls_in(line: &Line<'_>, is_own: impl Fn(&Call<'_>) -> bool) -> Part {
 
 /// Returns the result of a call, or `None` if the call isn't finished.
 fn answer(id: &str, call: &Call<'_>) -> Option<Answer> {
-    let given = call
-        .result
-        .into_iter()
-        .flat_map(walk::items)
-        .find_map(|part| member(part, "functionResponse"));
+    let pieces = call.result.map(Piece::list).unwrap_or_default();
+    let given = pieces.iter().find_map(|piece| piece.given);
     let given = given.and_then(|given| member(given, "response"));
     let status = status(call.status);
     if status.is_none() && given.is_none() {

@@ -144,6 +144,7 @@ fields! {
         model, usage, cost, timings, tool, limited = "max_steps_stop", input = "input_tokens",
         output = "output_tokens", is_error = "error", class = "error_class",
     }
+    struct Timings { first = "ttft_ms", rest = "gen_ms", tools = "tool_ms_by_name" }
     struct Usage {
         input = "input_tokens", output = "output_tokens", cached = "cache_read_tokens",
         written = "cache_creation_tokens", reasoning = "reasoning_tokens",
@@ -194,9 +195,9 @@ impl Reader for Session {
         }
         let metadata = line.metadata.map(Metadata::of).unwrap_or_default();
         match &*role {
-            "assistant" => self.reply(record.text, &metadata, mark, draft),
+            "assistant" => self.reply(&line, &metadata, mark, draft),
             "user" => self.user(&text(line.content).unwrap_or_default(), mark, draft),
-            "system" => self.system(&line, &metadata, record.text, mark, draft),
+            "system" => self.system(&line, &metadata, mark, draft),
             _ => {
                 draft.event(mark);
             }
@@ -245,18 +246,19 @@ impl Reader for Session {
 impl Session {
     fn reply(
         &mut self,
-        record: &str,
+        line: &Line<'_>,
         metadata: &Metadata<'_>,
         mark: EventDraft<'_>,
         draft: &mut Draft<'_>,
     ) {
-        let part = part_of(record, None, None, None);
+        let part = reply_of(line, metadata);
         match part.cost {
             Some(cost) => self.cost += cost,
             None => self.lacks_cost = true,
         }
-        let of = |key| number(member(metadata.timings?, key)).filter(|ms| *ms >= 0.0);
-        let took = of("ttft_ms").zip(of("gen_ms"));
+        let timings = metadata.timings.map(Timings::of).unwrap_or_default();
+        let of = |time| number(time).filter(|ms| *ms >= 0.0);
+        let took = of(timings.first).zip(of(timings.rest));
         let began = mark.ts.zip(took).and_then(|(ts, (first, rest))| {
             let micros = (first + rest) * 1e3;
             (micros < 1e14).then(|| ts.saturating_sub(micros as i64))
@@ -275,7 +277,7 @@ impl Session {
             self.reminders = 0;
         }
         self.conversation.reply(None, asked, mark, part, draft);
-        self.took = took_in(metadata).map(Into::into);
+        self.took = tools_in(&timings).map(Into::into);
         (self.end, self.is_replied) = (None, true);
         if is_interrupted {
             let headline = "Interrupted by the user";
@@ -305,7 +307,6 @@ impl Session {
         &mut self,
         line: &Line<'_>,
         metadata: &Metadata<'_>,
-        record: &str,
         mark: EventDraft<'_>,
         draft: &mut Draft<'_>,
     ) {
@@ -326,7 +327,7 @@ impl Session {
         let project = self.project.as_ref().map(|(_, project)| &**project);
         let took = self.took.as_deref();
         let took = took.filter(|_| n == self.conversation.last());
-        let part = part_of(record, step, project, took);
+        let part = result_of(line, &words, step, project, took);
         if part.answers.is_empty() {
             let at = draft.event(mark);
             if is_setup(line) {
@@ -435,39 +436,46 @@ fn assembled(n: usize, records: &[String]) -> String {
     let mut metadata = records
         .iter()
         .filter_map(|record| Line::of(record).metadata.map(Metadata::of));
-    let took = metadata.find_map(|metadata| took_in(&metadata));
+    let took = metadata.find_map(|metadata| tools_in(&metadata.timings.map(Timings::of)?));
     part::line_of(n, records, |record, step| {
         part_of(record, Some(step), project.as_deref(), took)
     })
 }
 
 /// Returns how long the calls of a reply took, by tool.
-fn took_in<'a>(metadata: &Metadata<'a>) -> Option<&'a str> {
+fn tools_in<'a>(timings: &Timings<'a>) -> Option<&'a str> {
     /// Each session that is open keeps the times of its last reply; bytes.
     const MAX: usize = 16 << 10;
-    member(metadata.timings?, "tool_ms_by_name").filter(|times| times.len() <= MAX)
+    timings.tools.filter(|times| times.len() <= MAX)
 }
 
 /// Returns the part of a step that a message contains. `step` is the step so far, with the call of a
 /// result, and `took` is how long its calls took, by tool.
 fn part_of(record: &str, step: Option<&Part>, project: Option<&str>, took: Option<&str>) -> Part {
     let line = Line::of(record);
-    let words = text(line.content).unwrap_or_default();
     match line.role {
         Some("\"assistant\"") => {
             let metadata = line.metadata.map(Metadata::of).unwrap_or_default();
-            // Older versions have the tokens next to the model.
-            let flat = line.metadata.filter(|_| metadata.input.is_some());
-            let usage = metadata.usage.or(flat).map(Usage::of);
-            Part {
-                model: filled(metadata.model),
-                tokens: usage.map(|usage| tokens(&usage)),
-                cost: number(metadata.cost),
-                ..reply::read(&words)
-            }
+            reply_of(&line, &metadata)
         }
-        Some("\"system\"") => result_of(&line, words, step, project, took),
+        Some("\"system\"") => {
+            let words = text(line.content).unwrap_or_default();
+            result_of(&line, &words, step, project, took)
+        }
         _ => Part::default(),
+    }
+}
+
+/// Returns the part of a reply.
+fn reply_of(line: &Line<'_>, metadata: &Metadata<'_>) -> Part {
+    // Older versions have the tokens next to the model.
+    let flat = line.metadata.filter(|_| metadata.input.is_some());
+    let usage = metadata.usage.or(flat).map(Usage::of);
+    Part {
+        model: filled(metadata.model),
+        tokens: usage.map(|usage| tokens(&usage)),
+        cost: number(metadata.cost),
+        ..reply::read(&text(line.content).unwrap_or_default())
     }
 }
 
@@ -476,7 +484,7 @@ fn part_of(record: &str, step: Option<&Part>, project: Option<&str>, took: Optio
 /// shows only in their results.
 fn result_of(
     line: &Line<'_>,
-    words: String,
+    words: &str,
     step: Option<&Part>,
     project: Option<&str>,
     took: Option<&str>,
@@ -517,18 +525,22 @@ fn result_of(
     part
 }
 
-fn answer_of(call: Option<&CallDraft>, line: &Line<'_>, words: String) -> Answer {
-    let told = words
-        .rsplit_once(RESTARTED)
-        .map_or(&*words, |(told, _)| told);
+fn answer_of(call: Option<&CallDraft>, line: &Line<'_>, words: &str) -> Answer {
+    // Most results have no such paragraph, and the search from the end is slow.
+    let restarted = Some(words).filter(|words| words.contains(RESTARTED));
+    let told = restarted.and_then(|words| words.rsplit_once(RESTARTED));
+    let told = told.map_or(words, |(told, _)| told);
     let last = told.trim_end().lines().next_back().unwrap_or_default();
     let exit: Option<i64> = last.strip_prefix(EXIT).and_then(|code| code.parse().ok());
-    let start: String = words.chars().take(32).collect::<String>().to_lowercase();
+    let fails = |start: &&str| {
+        let begins = words.get(..start.len());
+        begins.is_some_and(|begins| begins.eq_ignore_ascii_case(start))
+    };
     let begins = |starts: &[&str]| starts.iter().any(|begin| words.starts_with(begin));
     let status = if begins(&CANCELLED) || words.ends_with("was not executed (interrupted).") {
         "cancelled"
     } else if exit.is_some_and(|code| code != 0)
-        || FAILED.iter().any(|begin| start.starts_with(begin))
+        || FAILED.iter().any(fails)
         || words.ends_with("is not available for execution.")
         || words.starts_with(CELL) && words.contains(RAISED)
     {
@@ -546,11 +558,11 @@ fn answer_of(call: Option<&CallDraft>, line: &Line<'_>, words: String) -> Answer
         output: if is_bad {
             "null".to_owned()
         } else {
-            quoted(&words)
+            quoted(words)
         },
-        error: is_bad.then(|| match words.is_empty() {
-            true => NO_WORDS.to_owned(),
-            false => words,
+        error: is_bad.then(|| match words {
+            "" => NO_WORDS.to_owned(),
+            words => words.to_owned(),
         }),
     }
 }

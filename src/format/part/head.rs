@@ -170,7 +170,7 @@ impl ResultTexts<'_> {
     fn outcome(&self) -> Outcome<'_> {
         let answer = &*self.answer;
         let status = answer.status.unwrap_or(NOT_RECORDED);
-        let error = self.error.as_deref();
+        let error = answer.error.as_deref().zip(self.error.as_deref());
         let outcome = qitos::outcome_of(status, answer.output_json(), error, answer.exit);
         Outcome {
             tool: self.tool.and_then(word),

@@ -107,6 +107,7 @@ impl Part {
 
     /// Returns the error of the step itself as an object.
     pub(super) fn error_json(&self) -> Option<String> {
+        let message = self.error.as_deref()?;
         let mut object = Object::new();
         let phase = if self.is_incomplete {
             "reply"
@@ -114,7 +115,7 @@ impl Part {
             "decide"
         };
         object.text("phase", Some(phase));
-        object.text("message", Some(self.error.as_deref()?));
+        object.text("message", Some(message));
         Some(object.end())
     }
 

@@ -13,6 +13,7 @@ mod tests;
 use std::borrow::Cow;
 use std::num::NonZeroU8;
 
+pub(super) use crate::model::json::quoted;
 use crate::model::json::walk;
 use crate::model::step::{DECLINED, FAILED, NO_ANSWER, NOT_RECORDED, Usage};
 
@@ -645,11 +646,6 @@ impl Answer {
         self.exit = more.exit.or(self.exit);
         self.ms = more.ms.or(self.ms);
     }
-}
-
-/// Returns a text as a JSON string.
-pub(super) fn quoted(text: &str) -> String {
-    serde_json::to_string(text).unwrap_or_else(|_| "\"\"".to_owned())
 }
 
 /// Returns the text of a JSON string. If an escape in it isn't valid, returns the text as written.

@@ -564,19 +564,22 @@ fn outcome(value: Value<'_>) -> Outcome<'_> {
     }
 }
 
-/// Returns the result of a call that has these members. `output` and `error` are JSON.
+/// Returns the result of a call that has these members. `output` is JSON, and `error` a text and the
+/// same as JSON.
 pub(in crate::format) fn outcome_of<'a>(
     status: &'a str,
     output: &'a str,
-    error: Option<&'a str>,
+    error: Option<(&str, &'a str)>,
     exit: Option<i64>,
 ) -> Outcome<'a> {
     let at = Pointer::default();
     let inner = Output::of(output);
+    let error = error.filter(|(words, _)| !words.is_empty() && !is_none(words));
+    let error = error.map(|(_, text)| Value { text, at });
     Outcome {
         value: Value::default(),
         tool: None,
-        error: told(error, at).or_else(|| inner.words(at).filter(|_| Outcome::is_failure(status))),
+        error: error.or_else(|| inner.words(at).filter(|_| Outcome::is_failure(status))),
         status: Some(Cow::Borrowed(status)),
         output: Some(Value { text: output, at }),
         is_wrapped: true,
@@ -644,9 +647,7 @@ const CUT: &[u8] = br"\n... [truncated, ";
 fn told(text: Option<&str>, at: Pointer) -> Option<Value<'_>> {
     let value = filled(text, at)?;
     let is_none = match Scalar::of(value.text)? {
-        Scalar::Str(text) => {
-            ["none", "null", "no error", "ok"].contains(&text.trim().to_ascii_lowercase().as_str())
-        }
+        Scalar::Str(text) => is_none(&text),
         Scalar::Object => {
             let code = value.get("code");
             let is_zero = code.is_some_and(|code| matches!(code, "0" | "\"0\""));
@@ -655,6 +656,13 @@ fn told(text: Option<&str>, at: Pointer) -> Option<Value<'_>> {
         other => other.number() == Some(0.0),
     };
     (!is_none).then_some(value)
+}
+
+/// Returns whether a text states that there was no error.
+fn is_none(text: &str) -> bool {
+    ["none", "null", "no error", "ok"]
+        .iter()
+        .any(|word| text.trim().eq_ignore_ascii_case(word))
 }
 
 pub(super) fn critic(value: Value<'_>) -> CriticOutput<'_> {

@@ -9,6 +9,7 @@ use std::fmt;
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
+mod check;
 mod same;
 mod text;
 pub(crate) mod walk;
@@ -16,7 +17,7 @@ pub(crate) mod walk;
 pub(crate) use same::members;
 pub use same::same;
 pub(crate) use same::{hash, hash_of_text};
-pub(crate) use text::Text;
+pub(crate) use text::{Text, quoted};
 
 /// Arrays and objects nested deeper than this stay raw text ([`Json::Deep`]), so that no input can
 /// exhaust the stack.
@@ -50,13 +51,12 @@ pub enum Json<'a> {
 impl<'a> Json<'a> {
     /// Returns whether [`Json::parse`] accepts a text, at a lower cost than parsing it.
     pub fn is_json(text: &str) -> bool {
-        serde_json::from_str::<&RawValue>(text).is_ok()
+        check::is_json(text)
     }
 
     /// Parses a JSON text. Returns `None` if it isn't JSON at all.
     pub fn parse(text: &'a str) -> Option<Self> {
-        let raw: &'a RawValue = serde_json::from_str(text).ok()?;
-        Some(Self::from_raw(raw))
+        check::is_json(text).then(|| Self::checked(text))
     }
 
     /// Parses a value whose syntax was already checked.
@@ -183,7 +183,7 @@ impl fmt::Display for Json<'_> {
 }
 
 fn quote(text: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    f.write_str(&serde_json::to_string(text).map_err(|_| fmt::Error)?)
+    f.write_str(&quoted(text))
 }
 
 /// The members of an object in file order, with unparsed values.

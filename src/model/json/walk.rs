@@ -5,7 +5,7 @@ use std::borrow::Cow;
 
 use memchr::{memchr, memchr2};
 
-use super::text::Text;
+use super::check::{CHUNK, first_zero, special};
 
 /// Returns the items of an array, and nothing for any other value.
 pub(crate) fn items(array: &str) -> impl Iterator<Item = &str> {
@@ -17,6 +17,35 @@ pub(crate) fn items(array: &str) -> impl Iterator<Item = &str> {
 pub(crate) fn members(object: &str) -> impl Iterator<Item = (&str, &str)> {
     let mut cursor = Cursor::inside(object, b'{');
     std::iter::from_fn(move || Some((cursor.value()?, cursor.value()?)))
+}
+
+/// Passes the members of each object in an array to `read`, and none for another item. Unlike with
+/// [`items`], an object isn't read twice, to find its end and then its members.
+pub(crate) fn objects<'a, T>(
+    array: &'a str,
+    mut read: impl FnMut(&mut dyn Iterator<Item = (&'a str, &'a str)>) -> T,
+) -> Vec<T> {
+    let mut cursor = Cursor::inside(array, b'[');
+    let mut found = Vec::new();
+    while let Some(opening) = cursor.next_byte() {
+        if opening != b'{' {
+            if cursor.value().is_none() {
+                break;
+            }
+            found.push(read(&mut std::iter::empty()));
+            continue;
+        }
+        cursor.at += 1;
+        let mut members = std::iter::from_fn(|| Some((cursor.value()?, cursor.value()?)));
+        let object = read(&mut members);
+        members.for_each(drop);
+        if cursor.next_byte() != Some(b'}') {
+            break;
+        }
+        cursor.at += 1;
+        found.push(object);
+    }
+    found
 }
 
 /// Returns the members of a truncated object. The last value may be incomplete.
@@ -43,9 +72,57 @@ pub(crate) fn string(value: &str) -> Option<Cow<'_, str>> {
     if !has_escape(inner) {
         return Some(Cow::Borrowed(inner));
     }
-    serde_json::from_str::<Text<'_>>(value)
-        .ok()
-        .map(|Text(text)| text)
+    unescaped(inner).map(Cow::Owned)
+}
+
+/// Returns what is between the quotes of a string, with its escapes replaced. `None` if strict JSON
+/// doesn't allow it there.
+fn unescaped(inner: &str) -> Option<String> {
+    // The result is shorter, so it never has to grow.
+    let mut out = String::with_capacity(inner.len());
+    let mut rest = inner;
+    while let Some(found) = special(rest.as_bytes()) {
+        let (before, escape) = rest.split_at_checked(found)?;
+        out.push_str(before);
+        let letter = match escape.as_bytes() {
+            [b'\\', letter, ..] => *letter,
+            _ => return None,
+        };
+        let (c, len) = match letter {
+            b'"' | b'\\' | b'/' => (char::from(letter), 2),
+            b'n' => ('\n', 2),
+            b't' => ('\t', 2),
+            b'r' => ('\r', 2),
+            b'b' => ('\u{8}', 2),
+            b'f' => ('\u{c}', 2),
+            b'u' => code_point(escape)?,
+            _ => return None,
+        };
+        out.push(c);
+        rest = escape.get(len..)?;
+    }
+    out.push_str(rest);
+    // Escapes take up to six times the bytes of their characters.
+    if out.len() < inner.len() / 2 {
+        out.shrink_to_fit();
+    }
+    Some(out)
+}
+
+/// Returns the character that begins with `\u`, and the length of its escape or pair of escapes.
+fn code_point(escape: &str) -> Option<(char, usize)> {
+    let unit = |at: usize| {
+        let digits = escape.get(at..at + 6)?.strip_prefix("\\u")?;
+        let is_hex = digits.bytes().all(|byte| byte.is_ascii_hexdigit());
+        u16::from_str_radix(digits, 16).ok().filter(|_| is_hex)
+    };
+    let first = unit(0)?;
+    if !matches!(first, 0xD800..=0xDBFF) {
+        return Some((char::from_u32(first.into())?, 6));
+    }
+    let pair = [first, unit(6)?];
+    let c = char::decode_utf16(pair).next()?.ok()?;
+    Some((c, 12))
 }
 
 /// Returns whether a JSON string is the text `word`. Decodes it only if it must.
@@ -94,15 +171,21 @@ impl<'a> Cursor<'a> {
 
     /// Returns the next value, after blanks, commas and colons.
     fn value(&mut self) -> Option<&'a str> {
-        let bytes = self.text.as_bytes();
-        let start = self.at
-            + bytes
-                .get(self.at..)?
-                .iter()
-                .position(|byte| !is(*byte, GAP))?;
-        let end = end_of(bytes, start)?;
-        self.at = end;
-        self.text.get(start..end)
+        self.next_byte()?;
+        let start = self.at;
+        self.at = end_of(self.text.as_bytes(), start)?;
+        self.text.get(start..self.at)
+    }
+
+    /// Moves to the first byte after blanks, commas and colons, and returns it.
+    fn next_byte(&mut self) -> Option<u8> {
+        let bytes = self.text.as_bytes().get(self.at..)?;
+        let (gap, byte) = bytes
+            .iter()
+            .enumerate()
+            .find(|(_, byte)| !is(**byte, GAP))?;
+        self.at += gap;
+        Some(*byte)
     }
 }
 
@@ -169,22 +252,15 @@ fn end_of_string(bytes: &[u8], start: usize) -> Option<usize> {
 
 /// Returns the position of the first `"` or `\`.
 fn quote_or_escape(bytes: &[u8]) -> Option<usize> {
-    // Most strings are short keys, for which a call to `memchr` takes longer than the search.
-    const ONES: u64 = u64::from_le_bytes([1; 8]);
-    const HIGH: u64 = ONES << 7;
+    /// The chunks in which a call to `memchr` takes longer than the search. Most strings are short
+    /// keys, or have an escape in each line.
+    const CHUNKS: usize = 8;
     let mut at = 0;
-    for chunk in bytes.as_chunks::<8>().0.iter().take(2) {
-        let word = u64::from_le_bytes(*chunk);
-        // A byte of a difference is zero at the character. The lowest zero is found exactly.
-        let zero = |byte: u8| {
-            let differs = word ^ (ONES * u64::from(byte));
-            differs.wrapping_sub(ONES) & !differs & HIGH
-        };
-        let hits = zero(b'"') | zero(b'\\');
-        if hits != 0 {
-            return Some(at + hits.trailing_zeros() as usize / 8);
+    for chunk in bytes.as_chunks().0.iter().take(CHUNKS) {
+        if let Some(found) = first_zero(chunk, |byte| (byte ^ b'"').min(byte ^ b'\\')) {
+            return Some(at + found);
         }
-        at += 8;
+        at += CHUNK;
     }
     Some(at + memchr2(b'"', b'\\', bytes.get(at..)?)?)
 }
@@ -229,6 +305,28 @@ mod tests {
             items(found[0].1).collect::<Vec<_>>(),
             ["1", r#"{"b": "]\\"}"#, r#""x,y""#]
         );
+        let keys = |text| {
+            objects(text, |members| {
+                members.map(|(key, _)| key).collect::<Vec<_>>()
+            })
+        };
+        let found = keys(r#"[{"a" : {"b":[1]}, "c":"}"} , 2, [{"d":1}], {}, {"e":1} ]"#);
+        assert_eq!(
+            found,
+            [
+                vec![r#""a""#, r#""c""#],
+                vec![],
+                vec![],
+                vec![],
+                vec![r#""e""#]
+            ]
+        );
+        assert_eq!(
+            keys(r#"[{"a":1}, {"b":1"#).len() + keys("[1, {").len() + keys("{}").len(),
+            2
+        );
+        let first = objects(r#"[{"a":1,"b":{}}, {"c":1}]"#, |members| members.next());
+        assert_eq!(first, [Some((r#""a""#, "1")), Some((r#""c""#, "1"))]);
         assert_eq!(
             items("{}").count() + members("[]").count() + items("[]").count(),
             0
@@ -261,6 +359,13 @@ mod tests {
     }
 
     proptest::proptest! {
+        #[test]
+        fn escapes_are_those_of_strict_json(inner in "(\\PC|[\"\\\\/bfnrtu0aDd8Cc+\n\u{1f}é]|\\\\u[dD][89abcdAB][0-9a-f]{2}){0,30}") {
+            let value = format!("\"{inner}\"");
+            let strict = serde_json::from_str::<String>(&value).ok();
+            proptest::prop_assert_eq!(unescaped(&inner), strict);
+        }
+
         #[test]
         fn a_quote_or_escape_is_found_at_any_position(text in "[\"\\\\!#\\[\\]a\u{a2}\u{dc}é]{0,40}") {
             let bytes = text.as_bytes();
