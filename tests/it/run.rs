@@ -859,7 +859,7 @@ fn tokens_that_the_engine_estimated_are_told_as_an_estimate() {
         .arg(place.recorded())
         .output()
         .unwrap();
-    let about = format!("about {}", show["tokens"]);
+    let about = format!("≈{}", show["tokens"]);
     assert!(
         text(&shown.stdout).contains(&about),
         "{}",

@@ -330,7 +330,7 @@ fn estimated_tokens_are_marked_wherever_they_are_shown() {
     );
     let run = page(&board, "/runs/guessed");
     assert_eq!(texts(&run, "#steprows .tok"), ["1,234", "≈1,234"]);
-    assert!(texts(&run, "#runhead").concat().contains("about 2,468"));
+    assert!(texts(&run, "#runhead").concat().contains("≈2,468"));
     let facts = |n: usize| {
         texts(
             &page(&board, &format!("/runs/guessed/steps/{n}")),

@@ -985,7 +985,7 @@ impl Summary {
         (self.segments > 0 || !self.events_unknown).then_some(self.segments)
     }
 
-    /// Formats the tokens: with "at least" if a step doesn't record its tokens, and "about" if some
+    /// Formats the tokens: with "at least" if a step doesn't record its tokens, and "≈" if some
     /// are estimates.
     pub fn tokens_words(&self) -> Option<String> {
         let of_thread = if self.tokens_of_thread {
@@ -1012,9 +1012,9 @@ impl Summary {
     pub fn tokens_bound(&self) -> &'static str {
         match (self.tokens_unknown > 0, self.tokens_estimated) {
             (false, false) => "",
-            (false, true) => "about ",
+            (false, true) => "≈",
             (true, false) => "at least ",
-            (true, true) => "at least about ",
+            (true, true) => "at least ≈",
         }
     }
 

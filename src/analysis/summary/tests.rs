@@ -536,7 +536,7 @@ fn what_the_reply_of_the_last_step_took_counts_in_a_run_that_was_killed_in_it() 
     let own = killed(r#""usage": {"input": 500, "output": 43, "estimated": true}"#);
     assert_eq!(
         (own.tokens, own.tokens_estimated, own.tokens_bound()),
-        (Some(663), true, "at least about ")
+        (Some(663), true, "at least ≈")
     );
     assert_eq!((own.usage.input, own.usage.output), (Some(600), Some(63)));
     let of_qitos = killed(r#""context": {"input_tokens_total": 500, "output_tokens": 43}"#);

@@ -9,8 +9,8 @@ use std::fmt;
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-mod check;
 mod same;
+mod scan;
 mod text;
 pub(crate) mod walk;
 
@@ -51,12 +51,13 @@ pub enum Json<'a> {
 impl<'a> Json<'a> {
     /// Returns whether [`Json::parse`] accepts a text, at a lower cost than parsing it.
     pub fn is_json(text: &str) -> bool {
-        check::is_json(text)
+        serde_json::from_str::<&RawValue>(text).is_ok()
     }
 
     /// Parses a JSON text. Returns `None` if it isn't JSON at all.
     pub fn parse(text: &'a str) -> Option<Self> {
-        check::is_json(text).then(|| Self::checked(text))
+        let raw: &'a RawValue = serde_json::from_str(text).ok()?;
+        Some(Self::from_raw(raw))
     }
 
     /// Parses a value whose syntax was already checked.

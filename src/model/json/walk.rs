@@ -5,7 +5,7 @@ use std::borrow::Cow;
 
 use memchr::{memchr, memchr2};
 
-use super::check::{CHUNK, first_zero, special};
+use super::scan::{CHUNK, first_zero, special};
 
 /// Returns the items of an array, and nothing for any other value.
 pub(crate) fn items(array: &str) -> impl Iterator<Item = &str> {
