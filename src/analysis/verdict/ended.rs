@@ -176,9 +176,10 @@ fn brief(ended: &Ended, headline: &str, step: &str, is_disputed: bool) -> String
     }
 }
 
-/// Formats a limit after the words that name it: ` (2 requests)`, or ` (limit 30 s)` after "Timeout".
+/// Formats a limit after the words that name it: ` (2 requests)`, or ` (limit 30 s)` after "Timeout" and
+/// ` (limit 3)` without a unit.
 fn limit_in_brackets(name: &str, limit: &str) -> String {
-    match name.contains("limit") {
+    match name.contains("limit") && limit.contains(' ') {
         true => format!(" ({limit})"),
         false => format!(" (limit {limit})"),
     }

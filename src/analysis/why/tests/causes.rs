@@ -57,7 +57,7 @@ fn a_criterion_is_not_told_as_the_budget_of_the_same_word() {
         (
             "budget_steps",
             "step_id=3 reached max_steps=3",
-            "Step limit reached after step 3 (3)",
+            "Step limit reached after step 3 (limit 3)",
             "Step limit",
         ),
         (
