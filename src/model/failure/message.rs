@@ -16,6 +16,8 @@
 //!
 //! Must not know which tool printed the message.
 
+use std::borrow::Cow;
+
 use super::super::names::cut_at;
 
 /// Only this much of a message is read; bytes.
@@ -121,7 +123,12 @@ pub(crate) fn fold(message: &str) -> String {
 }
 
 /// Removes what isn't shown, and puts the message on one line.
-fn clean(message: &str) -> String {
+fn clean(message: &str) -> Cow<'_, str> {
+    // Most messages are one short line.
+    let is_shown = message.bytes().all(|byte| matches!(byte, b' '..=b'~'));
+    if is_shown && !message.starts_with(' ') && !message.ends_with(' ') && !message.contains("  ") {
+        return Cow::Borrowed(message);
+    }
     let mut out = String::with_capacity(message.len());
     let mut chars = message.chars().peekable();
     while let Some(c) = chars.next() {
@@ -149,7 +156,7 @@ fn clean(message: &str) -> String {
         }
     }
     out.truncate(out.trim_end().len());
-    out
+    Cow::Owned(out)
 }
 
 /// Removes the marks of Markdown around a message that a program shows as code.
@@ -311,10 +318,10 @@ fn capped(folded: String) -> String {
 
 /// A message under construction.
 #[derive(Debug, Default)]
-struct Scan {
+struct Scan<'a> {
     pieces: Vec<Piece>,
-    /// The two latest words in lower case, the newest last.
-    words: [String; 2],
+    /// The two latest words, the newest last.
+    words: [&'a str; 2],
     is_test: bool,
     keeps_quotes: bool,
 }
@@ -328,21 +335,26 @@ enum Piece {
 /// Quotes within quotes are read to this depth.
 const MAX_DEPTH: usize = 4;
 
-/// Marks that end a token, and that no path contains.
-const MARKS: &str = "\"'`“”‘’«»,;<>|…";
+/// Returns whether this character ends a token, and no path contains it.
+fn is_mark(c: char) -> bool {
+    matches!(
+        c,
+        '"' | '\'' | '`' | '“' | '”' | '‘' | '’' | '«' | '»' | ',' | ';' | '<' | '>' | '|' | '…'
+    )
+}
 
 /// Returns whether a token ends before this character.
 fn is_break(c: char) -> bool {
-    c.is_whitespace() || MARKS.contains(c) || "()[]{}=".contains(c)
+    c.is_whitespace() || is_mark(c) || matches!(c, '(' | ')' | '[' | ']' | '{' | '}' | '=')
 }
 
 /// Returns whether a path may contain this character.
 fn is_of_path(c: char) -> bool {
-    !c.is_whitespace() && !MARKS.contains(c) && c != '('
+    !c.is_whitespace() && !is_mark(c) && c != '('
 }
 
-impl Scan {
-    fn read(&mut self, text: &str, depth: usize) {
+impl<'a> Scan<'a> {
+    fn read(&mut self, text: &'a str, depth: usize) {
         let mut rest = text;
         let mut before: Option<char> = None;
         while let Some(c) = rest.chars().next() {
@@ -374,11 +386,11 @@ impl Scan {
         }
     }
 
-    fn word(&mut self, word: &str) {
+    fn word(&mut self, word: &'a str) {
         self.push(word);
         if word.chars().any(char::is_alphabetic) {
-            let [_, newest] = std::mem::take(&mut self.words);
-            self.words = [newest, word.to_lowercase()];
+            let [_, newest] = self.words;
+            self.words = [newest, word];
         }
     }
 
@@ -387,7 +399,7 @@ impl Scan {
     }
 
     /// Reads a quoted text at the start of `rest`. Returns its length.
-    fn quoted(&mut self, rest: &str, after_word: bool, depth: usize) -> Option<usize> {
+    fn quoted(&mut self, rest: &'a str, after_word: bool, depth: usize) -> Option<usize> {
         let open = rest.chars().next()?;
         let close = match open {
             '"' | '\'' | '`' if !after_word => open,
@@ -466,7 +478,7 @@ impl Scan {
     }
 
     /// Reads a token at the start of `rest`. Returns its length.
-    fn token(&mut self, rest: &str) -> Option<usize> {
+    fn token(&mut self, rest: &'a str) -> Option<usize> {
         if let Some(len) = url(rest) {
             self.fold(Folded::Address);
             return Some(len);
@@ -520,7 +532,7 @@ impl Scan {
     }
 
     /// Reads a path at the start of `rest`. Returns its length.
-    fn path(&mut self, rest: &str) -> Option<usize> {
+    fn path(&mut self, rest: &'a str) -> Option<usize> {
         // A message of nothing but closing brackets would be read to its end at each of them.
         if rest.starts_with(is_break) {
             return None;
@@ -558,7 +570,7 @@ impl Scan {
     }
 
     /// Reads the words, numbers and signs of a token.
-    fn sub_tokens(&mut self, token: &str, next: &str) {
+    fn sub_tokens(&mut self, token: &'a str, next: &str) {
         let mut rest = token;
         while let Some(c) = rest.chars().next() {
             if c.is_ascii_digit() || (matches!(c, '-' | '+') && self.begins_number(rest)) {
@@ -593,7 +605,7 @@ impl Scan {
     }
 
     /// Reads a number with its unit at the start of `rest`. Returns its length.
-    fn number(&mut self, rest: &str, next: &str) -> usize {
+    fn number(&mut self, rest: &'a str, next: &str) -> usize {
         let sign = usize::from(rest.starts_with(['-', '+']));
         let body = rest.get(sign..).unwrap_or_default();
         let is_digit = |c: char| c.is_ascii_digit();
@@ -662,7 +674,7 @@ impl Scan {
             "too",
             "unauthorized",
         ];
-        let [before, last] = &self.words;
+        let [before, last] = self.words.map(str::to_lowercase);
         let gap = match self.pieces.last() {
             Some(Piece::Words(words)) => words
                 .rsplit(|c: char| c.is_alphanumeric())
@@ -691,7 +703,7 @@ impl Scan {
             "status_code",
             "winerror",
         ];
-        if is_near && names.contains(&&**last) {
+        if is_near && names.contains(&&*last) {
             return true;
         }
         // `exited with 1`, `make: *** Error 2`
@@ -709,14 +721,14 @@ impl Scan {
             || is_phrase();
         let is_first = last.is_empty()
             || matches!(
-                &**last,
+                &*last,
                 "error" | "err" | "api" | "failed" | "returned" | "response" | "got" | "request"
             );
         is_status && is_first && is_named
     }
 
     /// Adds a word that may contain digits.
-    fn identifier(&mut self, word: &str) {
+    fn identifier(&mut self, word: &'a str) {
         let digits = word.bytes().filter(u8::is_ascii_digit).count();
         if digits == 0 || self.is_test || is_error_code(word) {
             self.word(word);
@@ -875,12 +887,10 @@ fn kind_of_quoted(inner: &str) -> Folded {
 
 /// Returns the length of a URL at the start of the text.
 fn url(text: &str) -> Option<usize> {
-    let at = text.find("://").filter(|at| (2..=12).contains(at))?;
-    let scheme = text.get(..at)?;
-    if !scheme
-        .bytes()
-        .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'.' | b'-'))
-    {
+    let is_of_scheme =
+        |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'.' | b'-');
+    let at = text.bytes().take(13).position(|byte| !is_of_scheme(byte))?;
+    if at < 2 || !text.get(at..)?.starts_with("://") {
         return None;
     }
     let end = text
@@ -1066,6 +1076,9 @@ fn is_opaque(token: &str) -> bool {
     {
         return false;
     }
+    if !token.bytes().any(|byte| byte.is_ascii_digit()) {
+        return false;
+    }
     let known = STARTS.iter().find_map(|start| token.strip_prefix(start));
     if known.is_some_and(|rest| rest.len() >= 5 && rest.bytes().any(|byte| byte.is_ascii_digit())) {
         return true;
@@ -1107,9 +1120,11 @@ fn is_model(token: &str) -> bool {
         "phi-",
     ];
     let name = token.rsplit('/').next().unwrap_or_default();
+    if !name.bytes().any(|byte| byte.is_ascii_digit()) {
+        return false;
+    }
     let name = name.to_ascii_lowercase();
     name.len() >= 5
-        && name.bytes().any(|byte| byte.is_ascii_digit())
         && FAMILIES.iter().any(|family| name.starts_with(family))
         && name.bytes().all(|byte| {
             byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b':' | b'_' | b'@')
@@ -1118,7 +1133,9 @@ fn is_model(token: &str) -> bool {
 
 /// Returns whether a token is a date or a time of day: `2026-11-27T09:15:01Z`, `9:15pm`.
 fn is_clock(token: &str) -> bool {
-    let has_digit = token.starts_with(|c: char| c.is_ascii_digit());
+    if !token.starts_with(|c: char| c.is_ascii_digit()) {
+        return false;
+    }
     let mut digits = 0;
     let mut signs = 0;
     let date = token.as_bytes();
@@ -1139,11 +1156,14 @@ fn is_clock(token: &str) -> bool {
         && time.split(':').next().is_some_and(|hour| hour.len() <= 2)
         && digits >= 3;
     // `3:15` may be a line and a column; that's a number.
-    has_digit && (is_date || (is_time && (signs == 2 || time.len() < lower.len())))
+    is_date || (is_time && (signs == 2 || time.len() < lower.len()))
 }
 
 /// Returns whether a token is a host, with or without a port.
 fn is_host(token: &str) -> bool {
+    if !token.bytes().any(|byte| matches!(byte, b'.' | b':')) {
+        return token == "localhost";
+    }
     let (host, port) = match token.rsplit_once(':') {
         Some((host, port))
             if !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit()) =>
@@ -1461,6 +1481,9 @@ fn counted(text: String) -> String {
         "measured",
     ];
     for word in WELL {
+        if !out.contains(word) {
+            continue;
+        }
         for (part, by) in [
             (format!(", ‹n› {word}"), ""),
             (format!("; ‹n› {word}"), ""),

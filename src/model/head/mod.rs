@@ -560,17 +560,16 @@ impl StepHead {
                 );
                 let line = line.unwrap_or_else(|| NO_WORDS.to_owned());
                 let short = one_line(&line, MAX_LINE_BYTES);
-                let folded = fold(&line);
-                let (error, folded) = match result.status.as_deref() {
+                let (error, failure) = match result.status.as_deref() {
                     Some("cancelled") => (
                         format!("{CANCELLED}{short}"),
-                        format!("{CANCELLED}{folded}"),
+                        names.intern_message(&format!("{CANCELLED}{}", fold(&line))),
                     ),
-                    _ => (short, folded),
+                    _ => (short, names.intern_error(&line, fold)),
                 };
                 main = Some(at);
                 self.error = Some(error.into());
-                self.failure = names.intern_message(&folded);
+                self.failure = failure;
             } else if self.error.is_none() && self.returncode.is_none() && result.exit.is_some() {
                 main = Some(at);
                 let line = said(result, Tells::Last);
@@ -578,7 +577,7 @@ impl StepHead {
                 self.failed_call = failed_call(at, short.map(Box::from));
                 self.failed_tool = intern(names, tool(at, result.tool.as_ref()));
                 self.failure = line
-                    .map(|line| names.intern_message(&fold(&line)))
+                    .map(|line| names.intern_error(&line, fold))
                     .unwrap_or_default();
             }
             self.returncode = self.returncode.or(result.exit);
@@ -998,6 +997,12 @@ fn prefix(value: &str) -> Option<std::borrow::Cow<'_, str>> {
 /// Returns `text` on one line, truncated to `max` bytes.
 pub(crate) fn one_line(text: &str, max: usize) -> String {
     let head = cut_at(text, max + 1);
+    if !head
+        .bytes()
+        .any(|byte| matches!(byte, b'\n' | b'\r' | b'\t'))
+    {
+        return capped(head, max).into();
+    }
     let line: String = head
         .chars()
         .map(|c| {
