@@ -40,7 +40,7 @@ pub(super) static SESSION: Tool = Tool {
         is_in_order: true,
         assemble: Some(|n, records| {
             let lines = records.iter().map(|record| Line::of(record));
-            part::line(n, lines.map(|line| part_of(&line, &chunks(&line))))
+            part::line(n, lines.map(|line| part_of(&line, &Content::of(&line))))
         }),
         ..Format::UNKNOWN
     },
@@ -182,7 +182,7 @@ impl Reader for Session {
         let line = Line::of(record.text);
         let ts = draft.time(line.timestamp);
         let before = draft.latest();
-        about(&line, record.name(), draft);
+        about(&line, record, draft);
         let (kind, stage) = (
             text(line.kind).unwrap_or_default(),
             text(line.subtype).unwrap_or_default(),
@@ -291,7 +291,7 @@ impl Session {
         before: Option<i64>,
         draft: &mut Draft<'_>,
     ) {
-        let part = part_of(line, &chunks(line));
+        let part = part_of(line, &Content::of(line));
         let continues = self.replying && part.tokens.is_none();
         let known = self.conversation.last().filter(|_| continues);
         self.replying = true;
@@ -310,22 +310,17 @@ impl Session {
     fn result(&mut self, line: &Line<'_>, mark: EventDraft<'_>, draft: &mut Draft<'_>) {
         (self.replying, self.due, self.end) = (false, true, None);
         self.heard.request();
-        let chunks = chunks(line);
-        let part = part_of(line, &chunks);
-        let display = line
-            .result
-            .map(Result::of)
-            .and_then(|result| result.display)
-            .map(Display::of);
-        self.children +=
-            u64::from(display.is_some_and(|display| display.kind == Some("\"task_execution\"")));
+        let content = Content::of(line);
+        let part = part_of(line, &content);
+        let is_agent = content.display.kind == Some("\"task_execution\"");
+        self.children += u64::from(is_agent);
         let mut steps: Vec<usize> = part
             .answers
             .iter()
             .filter_map(|answer| self.conversation.take(&answer.call))
             .collect();
         steps.dedup();
-        let said = said(&chunks);
+        let said = said(&content.chunks);
         let stage = stage_beside(&said, mark.stage);
         draft.results(&steps, mark.stage(stage), part);
     }
@@ -450,17 +445,41 @@ fn error_in(error: &str) -> &str {
 }
 
 /// Takes the facts about the whole session from a line.
-fn about(line: &Line<'_>, file: &str, draft: &mut Draft<'_>) {
-    draft.session(line.session, line.agent, file);
+fn about(line: &Line<'_>, record: Source<'_>, draft: &mut Draft<'_>) {
+    if draft.run().run_id.is_none() {
+        draft.session(line.session, line.agent, record.name());
+    }
     let run = draft.run();
-    if let Some(version) = text(line.version) {
+    let known = run.tool.as_deref();
+    let known = known.and_then(|tool| tool.strip_prefix("Qwen Code "));
+    if let Some(version) = text(line.version).filter(|version| known != Some(&**version)) {
         run.tool = Some(cut(&format!("Qwen Code {version}")));
     }
     run.project = run.project.take().or_else(|| short(line.cwd));
     Manifest::add_name(&mut run.branches, short(line.branch));
 }
 
-/// Returns the parts of a message. They may be most of the line, so each line's are read only once.
+/// What a message and the result in its line contain. They may be most of the line, so each line's are
+/// read only once.
+#[derive(Debug)]
+struct Content<'a> {
+    chunks: Vec<Chunk<'a>>,
+    result: Result<'a>,
+    display: Display<'a>,
+}
+
+impl<'a> Content<'a> {
+    fn of(line: &Line<'a>) -> Self {
+        let result = line.result.map(Result::of).unwrap_or_default();
+        Self {
+            chunks: chunks(line),
+            display: result.display.map(Display::of).unwrap_or_default(),
+            result,
+        }
+    }
+}
+
+/// Returns the parts of a message.
 fn chunks<'a>(line: &Line<'a>) -> Vec<Chunk<'a>> {
     let parts = line.message.and_then(|message| member(message, "parts"));
     parts.map(Chunk::list).unwrap_or_default()
@@ -476,14 +495,13 @@ fn said(chunks: &[Chunk<'_>]) -> String {
 }
 
 /// Returns the part of a step that a line contains.
-fn part_of(line: &Line<'_>, chunks: &[Chunk<'_>]) -> Part {
+fn part_of(line: &Line<'_>, content: &Content<'_>) -> Part {
     let mut part = Part {
         model: text(line.model),
         tokens: line.usage.map(tokens),
         ..Part::default()
     };
-    let result = line.result.map(Result::of).unwrap_or_default();
-    for chunk in chunks {
+    for chunk in &content.chunks {
         if let Some(call) = chunk.call.map(Call::of) {
             let (id, name) = (
                 text(call.id).unwrap_or_default(),
@@ -495,7 +513,7 @@ fn part_of(line: &Line<'_>, chunks: &[Chunk<'_>]) -> Part {
                 args: call.args.unwrap_or("{}").to_owned(),
             });
         } else if let Some(given) = chunk.given.map(Call::of) {
-            part.answers.push(answer(&given, &result));
+            part.answers.push(answer(&given, content));
         } else if let Some(said) = text(chunk.text).filter(|said| !said.is_empty()) {
             if is_true(chunk.thought) {
                 part.thought.push(said)
@@ -504,14 +522,16 @@ fn part_of(line: &Line<'_>, chunks: &[Chunk<'_>]) -> Part {
             }
         }
     }
-    if let Some(display) = result.display {
+    if let Some(display) = content.result.display {
         part.changes = changes(display, text(line.cwd).as_deref());
     }
     part
 }
 
-fn answer(given: &Call<'_>, result: &Result<'_>) -> Answer {
-    let display = result.display.map(Display::of).unwrap_or_default();
+fn answer(given: &Call<'_>, content: &Content<'_>) -> Answer {
+    let Content {
+        result, display, ..
+    } = content;
     let error = given
         .response
         .and_then(|response| member(response, "error"));
