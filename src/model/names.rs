@@ -31,8 +31,6 @@ pub struct Names {
     by_name: HashMap<Box<str>, Symbol>,
     /// The number of names that were first seen as messages.
     messages: usize,
-    /// The last error, and the symbol of its folded message.
-    last_error: Option<(Box<str>, Symbol)>,
 }
 
 impl Names {
@@ -66,21 +64,6 @@ impl Names {
         let known = self.list.len();
         let symbol = self.intern(message);
         self.messages += usize::from(self.list.len() > known);
-        symbol
-    }
-
-    /// Returns the symbol of the message that `fold` makes of an error. An agent often repeats a call
-    /// that fails, and folding its error takes longer than all else about it.
-    pub(crate) fn intern_error(&mut self, error: &str, fold: impl Fn(&str) -> String) -> Symbol {
-        if let Some((_, symbol)) = self
-            .last_error
-            .as_ref()
-            .filter(|(last, _)| **last == *error)
-        {
-            return *symbol;
-        }
-        let symbol = self.intern_message(&fold(error));
-        self.last_error = (symbol != Symbol(u16::MAX)).then(|| (error.into(), symbol));
         symbol
     }
 

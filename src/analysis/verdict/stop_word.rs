@@ -128,7 +128,7 @@ impl Facts<'_> {
             // It compares the id of the last step, which isn't the number of steps.
             Some(Own::Steps) => match reached {
                 Some((_, limit, _)) => {
-                    let rest = format!("{}: limit {}", self.step_after("after"), number(limit));
+                    let rest = format!("{} (limit {})", self.step_after("after"), number(limit));
                     Wording::limit("Step limit reached", &rest, None)
                 }
                 None => at_limit("Step limit reached"),

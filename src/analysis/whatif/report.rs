@@ -525,13 +525,9 @@ mod tests {
             (false, off(), "disabled (0)"),
             (false, nothing(), ""),
             (false, fires(), "3 steps, limit 3 (as recorded)"),
-            (
-                false,
-                unknown(),
-                "unknown from step #1: why (didn't end the run)",
-            ),
+            (false, unknown(), "unknown: why (didn't end the run)"),
             (true, fires(), "3 steps, limit 3 (ended the run)"),
-            (true, unknown(), "unknown from step #1: why (ended the run)"),
+            (true, unknown(), "unknown: why (ended the run)"),
             (
                 true,
                 nothing(),

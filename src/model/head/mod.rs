@@ -560,16 +560,17 @@ impl StepHead {
                 );
                 let line = line.unwrap_or_else(|| NO_WORDS.to_owned());
                 let short = one_line(&line, MAX_LINE_BYTES);
-                let (error, failure) = match result.status.as_deref() {
+                let folded = fold(&line);
+                let (error, folded) = match result.status.as_deref() {
                     Some("cancelled") => (
                         format!("{CANCELLED}{short}"),
-                        names.intern_message(&format!("{CANCELLED}{}", fold(&line))),
+                        format!("{CANCELLED}{folded}"),
                     ),
-                    _ => (short, names.intern_error(&line, fold)),
+                    _ => (short, folded),
                 };
                 main = Some(at);
                 self.error = Some(error.into());
-                self.failure = failure;
+                self.failure = names.intern_message(&folded);
             } else if self.error.is_none() && self.returncode.is_none() && result.exit.is_some() {
                 main = Some(at);
                 let line = said(result, Tells::Last);
@@ -577,7 +578,7 @@ impl StepHead {
                 self.failed_call = failed_call(at, short.map(Box::from));
                 self.failed_tool = intern(names, tool(at, result.tool.as_ref()));
                 self.failure = line
-                    .map(|line| names.intern_error(&line, fold))
+                    .map(|line| names.intern_message(&fold(&line)))
                     .unwrap_or_default();
             }
             self.returncode = self.returncode.or(result.exit);
