@@ -436,11 +436,15 @@ impl Session {
             "completed" if self.is_imported => {
                 let step = self.conversation.last().and_then(|n| draft.step(n));
                 let is_answer = |step: &Part| step.calls.is_empty() && !step.text.is_empty();
-                let (headline, outcome) = match step.is_some_and(is_answer) {
-                    true => ("Answered", Outcome::Completed),
-                    false => (Ended::NO_ANSWER, Outcome::Unknown),
-                };
-                Ended::new("", headline, outcome, Certainty::Inferred)
+                match step.is_some_and(is_answer) {
+                    true => Ended::new(
+                        Ended::NO_CALLS,
+                        "Answered",
+                        Outcome::Completed,
+                        Certainty::Inferred,
+                    ),
+                    false => of("", Ended::NO_ANSWER, Outcome::Unknown),
+                }
             }
             "completed" if is_at_limit(finish) => of(finish, Ended::CUT_REPLY, Outcome::Truncated),
             "completed" if is_refusal(finish) => of(finish, Ended::REFUSED, Outcome::Failed),

@@ -44,6 +44,9 @@ pub(super) static SESSION: Tool = Tool {
 /// The tools that ask the user a question.
 const QUESTIONS: &[&str] = &["AskUserQuestion"];
 
+/// The record after which the program makes no further request for a step.
+const GIVEN_UP: &str = "StepInterrupted";
+
 /// What the result of a refused call says.
 const REFUSED: &str = "The tool call is rejected by the user";
 
@@ -130,7 +133,7 @@ impl Reader for Session {
                 self.error = Some(cut(&words.collect::<Vec<_>>().join(" ")));
                 draft.event(mark.failed(true));
             }
-            "StepInterrupted" => {
+            GIVEN_UP => {
                 self.is_interrupted = true;
                 draft.event(mark.failed(self.error.is_some()));
             }
@@ -197,7 +200,7 @@ impl Session {
 
     /// Returns the end of a turn.
     fn ended(&self, draft: &Draft<'_>) -> Ended {
-        let of = |headline, outcome, certainty| Ended::new("", headline, outcome, certainty);
+        let of = Ended::new;
         let last = self.conversation.last();
         let step = last.and_then(|n| draft.step(n));
         let is_answer = |step: &Part| step.calls.is_empty() && !step.text.is_empty();
@@ -205,18 +208,27 @@ impl Session {
         let has_replied = self.step.is_some_and(|(_, n)| n.is_some());
         match (&self.error, step) {
             (Some(error), _) if self.is_interrupted => {
-                of("API error", Outcome::Failed, Certainty::Inferred).detail(error.clone())
+                of(GIVEN_UP, "API error", Outcome::Failed, Certainty::Inferred)
+                    .detail(error.clone())
             }
-            _ if self.is_interrupted => of("Interrupted", Outcome::Cancelled, Certainty::Recorded),
+            _ if self.is_interrupted => of(
+                GIVEN_UP,
+                "Interrupted",
+                Outcome::Cancelled,
+                Certainty::Recorded,
+            ),
             (_, Some(step)) if has_replied && is_answer(step) => {
-                of("Answered", Outcome::Completed, Certainty::Recorded)
+                of("", "Answered", Outcome::Completed, Certainty::Recorded)
             }
-            (_, Some(step)) if step.unanswered() > 0 => {
-                of("Interrupted", Outcome::Cancelled, Certainty::Inferred)
-            }
+            (_, Some(step)) if step.unanswered() > 0 => of(
+                Ended::WITH_CALLS,
+                "Interrupted",
+                Outcome::Cancelled,
+                Certainty::Inferred,
+            ),
             _ => last
                 .and_then(|n| draft.cancelled(n, Certainty::Recorded))
-                .unwrap_or_else(|| of(Ended::NO_ANSWER, Outcome::Unknown, Certainty::Recorded)),
+                .unwrap_or_else(|| of("", Ended::NO_ANSWER, Outcome::Unknown, Certainty::Recorded)),
         }
     }
 }

@@ -199,10 +199,7 @@ pub(crate) fn to_align<'a>(args: &'a Json<'a>) -> Option<(&'a str, usize)> {
         .iter()
         .find_map(|key| text(args, key))
         .filter(|path| !path.is_empty())?;
-    let list = args
-        .get("edits")
-        .and_then(Json::as_array)
-        .unwrap_or_default();
+    let list = listed(args).map_or(&[][..], |(_, list)| list);
     let all = pairs(args)
         .into_iter()
         .chain(list.iter().filter_map(pairs))
@@ -353,7 +350,7 @@ fn at_path<'a>(name: &str, path: &'a str, args: &'a Json<'a>) -> CallEdits<'a> {
             too_large: None,
         };
     }
-    if let Some(list) = args.get("edits").and_then(Json::as_array) {
+    if let Some((name, list)) = listed(args) {
         let all: Option<Vec<_>> = list
             .iter()
             .map(|item| Some(replaced(path, item)?.0))
@@ -362,7 +359,7 @@ fn at_path<'a>(name: &str, path: &'a str, args: &'a Json<'a>) -> CallEdits<'a> {
         let arguments = if edits.is_empty() {
             Vec::new()
         } else {
-            vec!["edits"]
+            vec![name]
         };
         return CallEdits {
             edits,
@@ -455,15 +452,27 @@ fn is_edit(name: &str, args: &Json<'_>) -> bool {
             .iter()
             .any(|(old, new)| has(args, old) && has(args, new))
     };
-    let list = args
-        .get("edits")
-        .and_then(Json::as_array)
+    let list = listed(args)
+        .map(|(_, list)| list)
         .filter(|list| !list.is_empty());
     let inserts = args.get("insert_line").is_some() || text(args, "command") == Some("insert");
     has_pair(args)
         || list.is_some_and(|list| list.iter().all(has_pair))
         || inserts && INSERTED.iter().any(|key| has(args, key))
         || writes(name, args) && WHOLE.iter().any(|key| has(args, key))
+}
+
+/// Returns the edits in an argument of their own, and its name. A single one may be without a list.
+fn listed<'v, 'a>(args: &'v Json<'a>) -> Option<(&'static str, &'v [Json<'a>])> {
+    let edits = || Some(("edits", args.get("edits")?.as_array()?));
+    let edit = || {
+        let edit = args.get("edit")?;
+        match edit {
+            Json::Object(_) => Some(("edit", std::slice::from_ref(edit))),
+            _ => Some(("edit", edit.as_array()?)),
+        }
+    };
+    edits().or_else(edit)
 }
 
 /// Returns the label for the files of a patch that is too large to read.

@@ -891,7 +891,7 @@ fn a_wrong_answer_is_told_with_its_target_and_its_scorer() {
             "target1700, 1,700",
             "answer1695",
             "match0.00",
-            "scoresscores"
+            "scoresall scores"
         ]
     );
     assert_eq!(

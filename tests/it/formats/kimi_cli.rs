@@ -141,14 +141,10 @@ fn an_end_is_inferred_from_what_came_before() {
             "API error after step 0: 500 APIStatusError",
             "failed",
         ),
-        (
-            vec![given_up, end()],
-            "Interrupted after step 0",
-            "cancelled",
-        ),
+        (vec![given_up, end()], "Cancelled after step 0", "cancelled"),
         (
             vec![open.clone(), used(1, 1, 1), end()],
-            "Interrupted in step 1 during a call to Shell",
+            "Cancelled in step 1 during a call to Shell",
             "cancelled",
         ),
         (
