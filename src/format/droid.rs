@@ -4,9 +4,9 @@
 //! A message of the model is one line, without its tokens. Newer versions add a line when a turn is
 //! over. A second document, `SESSION.settings.json`, has the model and the tokens of the session.
 //!
-//! A fork is a file of its own: its lines begin with copies, its tokens are only those since. After
-//! `/compress`, the session goes on in a new file without copies, and the tokens there include those of
-//! the old one. This reader is based on sessions of version 0.225.
+//! A fork is a separate file. It begins with copies of the earlier lines, and its token counts exclude
+//! them. After `/compress`, a new file continues the session without copies, and its token counts
+//! include those of the old file. This reader is based on sessions of version 0.225.
 
 use super::conversation::Conversation;
 use super::ends::{End, ends};
@@ -57,7 +57,7 @@ const ENDS: &[End] = ends! {
     "spec_handoff" => Completed, "Handed a plan over";
     "cancelled" => Cancelled, "Cancelled";
     "permission_rejected" => Cancelled, "Permission refused";
-    "no_approver_available" => Halted, "Nobody was there to approve a call";
+    "no_approver_available" => Halted, "No one to approve a call";
     "process_exit" => Failed, "The process exited";
     "structured_output_missing" => Failed, "No structured output";
     "structured_output_*" => Failed, "Structured output invalid";
@@ -110,11 +110,11 @@ struct Session {
     conversation: Conversation,
     /// Whether the last message is a reply.
     is_replied: bool,
-    /// What the program told the user since the last reply or prompt.
+    /// The program's message to the user since the last reply or prompt.
     note: Option<Box<str>>,
-    /// Whether replies name their model. If so, a message without one is the program's.
+    /// Whether replies record their model. If so, a message without one is the program's.
     names_models: bool,
-    /// Whether the session goes on from an older file, after a compaction.
+    /// Whether the session continues an older file after a compaction.
     is_compacted: bool,
     /// The end of the last turn, if it's recorded.
     end: Option<Ended>,
@@ -216,8 +216,8 @@ impl Session {
         self.is_replied && step.is_some_and(is_answer)
     }
 
-    /// Returns the end of a turn. Droid calls a turn completed, too, if the user stopped its last call or
-    /// the model said nothing.
+    /// Returns the end of a turn. Droid also records `completed` if the user stopped the last call or the
+    /// model returned nothing.
     fn ended(&self, reason: &str, draft: &Draft<'_>) -> Ended {
         let of = |headline, outcome| Ended::new(reason, headline, outcome, Certainty::Recorded);
         let end = End::of(ENDS, reason).unwrap_or_else(|| of("Ended", Outcome::Unknown));
@@ -304,7 +304,7 @@ fn task_in(words: &str) -> &str {
     inside().unwrap_or(words)
 }
 
-/// Returns what a message of the program tells the user, without its advice.
+/// Returns the first paragraph of a message from the program to the user. Advice follows it.
 fn said(content: Option<&str>) -> Option<Box<str>> {
     let words = spoken(content);
     let words = words.trim().split("\n\n").next().unwrap_or_default();

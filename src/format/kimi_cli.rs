@@ -1,5 +1,5 @@
 //! Reads sessions of Kimi CLI, the predecessor of Kimi Code: one JSON object per line, appended to
-//! `sessions/PROJECT/SESSION/wire.jsonl`. What a sub-agent does is in the same file.
+//! `sessions/PROJECT/SESSION/wire.jsonl`. The records of sub-agents are in the same file.
 //!
 //! A step of the program is one request to the model: its parts, calls and tokens come one by one. A
 //! turn ends with the same record whether it was answered, interrupted or failed, so the end is
@@ -36,7 +36,7 @@ pub(super) static SESSION: Tool = Tool {
         let is_header = |line: Line<'_>| {
             line.kind == Some("\"metadata\"") && is_text(line.protocol) && line.created.is_none()
         };
-        name == "wire.jsonl" && objects(head).next().map(Line::of).is_some_and(is_header)
+        name.ends_with(".jsonl") && objects(head).next().map(Line::of).is_some_and(is_header)
     },
     reader: || Box::new(Session::default()),
 };
@@ -233,7 +233,7 @@ impl Session {
     }
 }
 
-/// Returns whether a record is a part of a reply. The state of the program is told without tokens, too.
+/// Returns whether a record is part of a reply. Some status updates have no tokens.
 fn is_reply(kind: &str, payload: &Payload<'_>) -> bool {
     kind != "StatusUpdate" || payload.usage.is_some_and(|usage| usage.starts_with('{'))
 }

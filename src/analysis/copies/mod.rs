@@ -232,7 +232,7 @@ pub fn relate(runs: &[Arc<Summary>], marks: &mut dyn FnMut(usize) -> Arc<[Mark]>
     relations
 }
 
-/// The counted runs of each session id by their tokens, which grow while a thread goes on.
+/// The counted runs of each session id, sorted by tokens. Later runs of a thread have more.
 struct Threads<'a>(HashMap<&'a str, Vec<(u64, usize)>>);
 
 impl<'a> Threads<'a> {

@@ -772,6 +772,10 @@ fn part_of(line: &Line<'_>, calls: &[Call<'_>]) -> Part {
         part.thought
             .extend(words.reduce(|subject, more| format!("{subject}: {more}")));
     }
+    // Gemini CLI records calls only with their results. Until then, what the model wrote isn't recorded.
+    let is_silent = part.text.is_empty() && part.calls.is_empty();
+    let written = part.tokens.and_then(|tokens| tokens.output);
+    part.is_text_unknown = is_silent && written.is_some_and(|tokens| tokens > 0);
     part
 }
 

@@ -629,7 +629,7 @@ fn groups(key: &str, turns: &[Range<usize>], range: Range<usize>) -> Vec<Link> {
 }
 
 impl OutlineRow {
-    /// Describes a prompt before `step` that no step answers, and that is shown at `href`.
+    /// Describes a prompt before `step` without an answer. `href` is its address.
     fn unanswered(view: &RunView<'_>, step: usize, href: String, prompt: &Prompted) -> Self {
         let facts = match prompt.ts {
             Some(ts) => format!("{} · no steps", short_time(view, ts)),

@@ -522,6 +522,9 @@ fn a_record_with_the_calls_of_several_replies_belongs_to_each_of_them() {
     assert_eq!(results(2), (0, vec![]));
     assert_eq!(run.step(1)["model_response"]["text"], "I try.");
     damaged(&file);
+    // A reply has its calls only once they have results. Until then it isn't known to be empty.
+    let open = written(&file, "main", &messages[..2]).row;
+    assert_eq!((open.steps, open.errors), (1, 0));
     // All calls of the last reply were cancelled, so the turn is over.
     let cancelled = written(&file, "main", &messages[..3]).row;
     let sentence =

@@ -297,7 +297,8 @@ fn tool_note(view: &RunView<'_>, lanes: &Lanes) -> String {
     let format = view.index.format();
     // A lane of an engine has the phase that makes the calls.
     let has_phases = !format.is_one_file();
-    if !has_phases && !(lanes.is_tool_time_measured && format.is_session) {
+    let is_measured = lanes.is_tool_time_measured && format.is_session;
+    if !has_phases && !is_measured {
         return String::new();
     }
     let mut steps = view.index.steps().iter();
