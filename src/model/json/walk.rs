@@ -19,15 +19,20 @@ pub(crate) fn members(object: &str) -> impl Iterator<Item = (&str, &str)> {
     std::iter::from_fn(move || Some((cursor.value()?, cursor.value()?)))
 }
 
-/// Passes the members of each object in an array to `read`, and none for another item. Unlike with
-/// [`items`], an object isn't read twice, to find its end and then its members.
+/// The maximum number of objects read of one array. A record of 8 MiB has room for millions of empty ones,
+/// each of which would take a hundred bytes.
+const MAX_OBJECTS: usize = 1 << 18;
+
+/// Passes the members of each object in an array to `read`, and none for another item. Reads at most
+/// [`MAX_OBJECTS`]. Unlike with [`items`], an object isn't read twice, to find its end and then its
+/// members.
 pub(crate) fn objects<'a, T>(
     array: &'a str,
     mut read: impl FnMut(&mut dyn Iterator<Item = (&'a str, &'a str)>) -> T,
 ) -> Vec<T> {
     let mut cursor = Cursor::inside(array, b'[');
     let mut found = Vec::new();
-    while let Some(opening) = cursor.next_byte() {
+    while let Some(opening) = cursor.next_byte().filter(|_| found.len() < MAX_OBJECTS) {
         if opening != b'{' {
             if cursor.value().is_none() {
                 break;
