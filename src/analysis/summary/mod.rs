@@ -757,6 +757,31 @@ impl Summary {
         }
         .into();
         self.tokens_of_thread = false;
+        // Without tokens by step, the whole total is in one place.
+        let known = self.spent.iter().map(Spent::tokens);
+        if known.fold(0, u64::saturating_add) > self.tokens.unwrap_or_default() {
+            let kinds = [
+                part.input,
+                part.cached,
+                part.written,
+                part.written_1h,
+                part.output,
+            ];
+            let mut left = kinds.map(Option::unwrap_or_default);
+            for spent in &mut self.spent {
+                let own = [
+                    &mut spent.input,
+                    &mut spent.cached,
+                    &mut spent.written,
+                    &mut spent.written_1h,
+                    &mut spent.output,
+                ];
+                for (own, left) in own.into_iter().zip(&mut left) {
+                    let taken = (*own).min(*left);
+                    (*own, *left) = (*own - taken, *left - taken);
+                }
+            }
+        }
         self
     }
 

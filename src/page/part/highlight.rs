@@ -5,7 +5,7 @@
 
 use std::cell::Cell;
 use std::ops::Range;
-use std::sync::LazyLock;
+use std::sync::{LazyLock, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use syntect::parsing::{ParseState, Scope, ScopeStack, SyntaxReference, SyntaxSet};
@@ -103,6 +103,54 @@ static SCOPES: LazyLock<Vec<(Scope, &'static str)>> = LazyLock::new(|| {
     CLASSES.iter().filter_map(scope).collect()
 });
 
+/// A line that takes this long is never read. No other line is read with its grammar then, so that one request at most
+/// waits for it.
+const STUCK: Duration = Duration::from_secs(5);
+
+/// The grammars of the lines that are being read, and since when.
+static READING: Mutex<Vec<Reading>> = Mutex::new(Vec::new());
+
+/// A line that is being read, until it's dropped.
+#[derive(Debug, Clone, PartialEq)]
+struct Reading {
+    grammar: &'static str,
+    since: Instant,
+}
+
+impl Reading {
+    fn begin(grammar: &'static str) -> Guard {
+        Self::since(grammar, Instant::now())
+    }
+
+    fn since(grammar: &'static str, since: Instant) -> Guard {
+        let own = Self { grammar, since };
+        READING
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(own.clone());
+        Guard(own)
+    }
+
+    /// Returns whether a line with this grammar is never read.
+    fn is_stuck(grammar: &str) -> bool {
+        let all = READING.lock().unwrap_or_else(PoisonError::into_inner);
+        all.iter()
+            .any(|other| other.grammar == grammar && other.since.elapsed() > STUCK)
+    }
+}
+
+/// Forgets a line once it's read.
+struct Guard(Reading);
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        let mut all = READING.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(at) = all.iter().position(|other| *other == self.0) {
+            all.swap_remove(at);
+        }
+    }
+}
+
 /// The grammars with which the parser repeats itself forever, without a character read: `0 /*` is enough. One is
 /// that of JavaScript, the other embeds it. Random texts of 100 tokens showed no other, among 220.
 const ENDLESS: [&str; 2] = [JAVASCRIPT, "Svelte"];
@@ -168,12 +216,18 @@ impl Highlighter {
     /// text.
     pub(crate) fn line(&mut self, line: &str) -> Vec<(&'static str, Range<usize>)> {
         let plain = vec![("", 0..line.len())];
-        if self.is_lost || line.len() > MAX_LINE || spent() > MAX_TIME {
+        if self.is_lost
+            || line.len() > MAX_LINE
+            || spent() > MAX_TIME
+            || Reading::is_stuck(&self.syntax.name)
+        {
             self.is_lost = true;
             return plain;
         }
         let begun = thread_time();
+        let reading = Reading::begin(&self.syntax.name);
         let changes = self.state.parse_line(line, &SYNTAXES);
+        drop(reading);
         spend(thread_time().saturating_sub(begun));
         let Ok(changes) = changes else {
             self.is_lost = true;
@@ -498,6 +552,25 @@ mod tests {
             "{spans:?}"
         );
         assert!(code("<p>a</p>", "svelte").is_none());
+    }
+
+    #[test]
+    fn a_grammar_that_never_ends_a_line_is_used_no_more() {
+        let is_colored = |language| {
+            let spans = code("-- a\n", language).unwrap();
+            spans.iter().any(|(class, _)| !class.is_empty())
+        };
+        let name = Highlighter::of_language("lua")
+            .unwrap()
+            .syntax
+            .name
+            .as_str();
+        let long_ago = Instant::now().checked_sub(STUCK * 2).unwrap();
+        let stuck = Reading::since(name, long_ago);
+        assert!(!is_colored("lua"));
+        assert!(is_colored("sql"), "other grammars are used");
+        drop(stuck);
+        assert!(is_colored("lua"));
     }
 
     #[test]

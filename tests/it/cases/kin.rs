@@ -278,6 +278,8 @@ fn what_a_thread_used_before_it_was_resumed_counts_once() {
     };
     // The total of each stream includes those before it.
     assert_eq!(tokens(&list(temp.path())), [101, 150, 150]);
+    let usage = board_json(&["usage", "model", temp.path().to_str().unwrap()]);
+    assert_eq!(usage["total"]["tokens"], 401, "{usage:#}");
     // Without them, what they used isn't known.
     fs::remove_dir_all(temp.path().join("a")).unwrap();
     assert_eq!(tokens(&list(temp.path())), [150, 251]);
