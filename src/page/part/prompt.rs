@@ -263,7 +263,7 @@ impl Size {
 }
 
 /// The members of a message that may have its content, by the tool that wrote it.
-pub(crate) const CONTENT: [&str; 3] = ["content", "parts", "content_json"];
+pub(crate) const CONTENT: [&str; 4] = ["content", "parts", "content_json", "user_input"];
 
 /// Returns the text of a block of a message's content, and the block's pointer to it.
 pub(crate) fn text_of_block<'v>(block: &'v Json<'_>) -> Option<(&'v str, &'static str)> {

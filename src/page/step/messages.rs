@@ -912,9 +912,10 @@ pub(crate) fn compactions_before<'a>(
 }
 
 /// Where a record may contain a message: the JSON pointer and its keys.
-const PLACES: [(&str, &[&str]); 8] = [
+const PLACES: [(&str, &[&str]); 9] = [
     ("", &[]),
     ("/message", &["message"]),
+    ("/message/payload", &["message", "payload"]),
     ("/payload", &["payload"]),
     ("/payload/item", &["payload", "item"]),
     ("/llm_message", &["llm_message"]),

@@ -1,8 +1,11 @@
 //! Tests sessions of Kimi CLI, and those that Kimi Code imported from it.
 
+use std::process::Command;
+
 use serde_json::{Value, json};
 
 use super::{Read, damaged, read};
+use crate::board::BINARY;
 
 /// Writes a session below a directory with its id, and returns its file.
 fn made(messages: &[(&str, Value)]) -> (tempfile::TempDir, std::path::PathBuf) {
@@ -124,6 +127,11 @@ fn a_session_with_two_turns() {
     let first = run.step(0);
     assert_eq!(first["action_results"][0]["returncode"], 1, "{first}");
     assert!(first.to_string().contains("I should look."));
+    let shown = Command::new(BINARY).arg("show").arg(&path).output();
+    let shown = String::from_utf8(shown.unwrap().stdout).unwrap();
+    for words in ["> Fix add.", "> Why?", "The sign."] {
+        assert!(shown.contains(words), "{words}: {shown}");
+    }
     damaged(&path);
 }
 
