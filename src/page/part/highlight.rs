@@ -19,7 +19,7 @@ const MAX_LINE: usize = 1_000;
 /// A text with more spans is left plain, since each span is an element of the page.
 const MAX_SPANS: usize = 4_000;
 /// Once a thread has worked this long on grammars within `WINDOW`, it leaves the rest plain. A page of code takes a
-/// few milliseconds. A line made to confuse a grammar takes up to 1 ms. The time that other programs take doesn't count:
+/// few milliseconds. A line made to confuse a grammar takes up to a second. The time that other programs take doesn't count:
 /// a page is the same on a busy machine.
 const MAX_TIME: Duration = Duration::from_secs(2);
 const WINDOW: Duration = Duration::from_secs(10);
