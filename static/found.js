@@ -64,7 +64,7 @@ function mark() {
   CSS.highlights.set("found-now", Object.assign(new Highlight(...current), { priority: 1 }));
 }
 
-/** Opens what a place of step `n` is in, and scrolls its box and the window, so that it's visible. */
+/** Opens the parts around a match in step `n`, and scrolls it into view. */
 function show(n, isLast) {
   const all = inStep(n);
   now = { n, k: isLast ? all.length - 1 : 0 };
@@ -82,7 +82,7 @@ function to(range) {
   if (place().top < edge || place().bottom > innerHeight) scrollBy({ top: place().top - innerHeight / 2, behavior: "instant" });
 }
 
-/** Moves to the next or previous place in the step. Sets `step` to the step to go on from, and `isDone` if there is one. */
+/** Moves to the next or previous match in the step. Sets `isDone` if it has one, and `step` to where the search continues. */
 function move(detail) {
   if (!now) return;
   const k = now.k + (detail.key === "n" ? 1 : -1);
