@@ -376,6 +376,11 @@ fn quote(out: &mut dyn Write, text: &str) -> io::Result<()> {
     let text = visible(text.trim_end());
     let mut lines = text.lines().peekable();
     while let Some(line) = lines.next() {
+        let (item, line) = item_before_fence(line);
+        if !item.is_empty() {
+            // Below a text, a dash would make a heading of it.
+            writeln!(out, ">\n> {item}")?;
+        }
         let Some((mark, ticks)) = fence_of(line) else {
             // Line breaks are kept, as on the pages.
             let has_next = lines
@@ -411,6 +416,22 @@ fn quote(out: &mut dyn Write, text: &str) -> io::Result<()> {
         writeln!(out, "> {fence}")?;
     }
     writeln!(out)
+}
+
+/// Splits a line into the mark of an item and the fence that begins the item. Without both, the mark is
+/// empty.
+fn item_before_fence(line: &str) -> (&str, &str) {
+    let text = line.trim_start();
+    let marks = text.trim_start_matches(|letter: char| letter.is_ascii_digit());
+    let rest = match marks.len() < text.len() {
+        true => marks.strip_prefix(". ").or(marks.strip_prefix(") ")),
+        false => text
+            .strip_prefix(['-', '*', '+'])
+            .and_then(|rest| rest.strip_prefix(' ')),
+    };
+    let rest = rest.filter(|rest| fence_of(rest).is_some());
+    let split = rest.and_then(|rest| text.split_at_checked(text.len() - rest.len()));
+    split.map_or(("", line), |(mark, rest)| (mark.trim_end(), rest))
 }
 
 /// Returns the letter and the length of the fence that a line begins, if it begins a block of code.
@@ -573,6 +594,11 @@ mod tests {
         // A fence that is never closed ends with the quote, and can't close another one.
         assert_eq!(quoted("~~~\n```\n<b>"), "> ````\n> ```\n> <b>\n> ````\n\n");
         assert_eq!(quoted("``a`b`` and `c"), "> `` a`b `` and \\`c\n\n");
+        // One may begin an item.
+        assert_eq!(
+            quoted("Run:\n1. ```js\n   x\n   ```\n\nThen **bold**."),
+            "> Run:  \n>\n> 1.\n> ```js\n>    x\n> ```\n>\n> Then **bold**.\n\n"
+        );
     }
 
     /// Two parsers might disagree about what is code, so no sign outside of it may have a meaning.
@@ -603,6 +629,9 @@ mod tests {
             "\t<b>tab",
             "```\n</code></pre><b>",
             "```\n~~~\n# Heading",
+            "Heading\n- ```\n<b>\n```\n# Heading",
+            "Heading\n1. ~~~\n<b>",
+            "- - ```\n<b>",
             "~~~~\n~~~\n<b>\n~~~~\n# Heading\n<b>",
             "\\`<b>\\`",
             "\\\\<b>",
