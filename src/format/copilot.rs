@@ -11,11 +11,12 @@ use std::collections::HashMap;
 
 use super::ends::{End, ends};
 use super::part::{self, is_at_limit, is_refusal, quoted, text};
+use super::permissions::Permissions;
 use super::recent::{Recent, RecentSet};
 use super::turns::Turns;
 use super::value::{
     above_zero, aside, below, contains, count, cut, filled, hunks, int, is_text, member, micros,
-    objects, permission_for, short,
+    objects, short,
 };
 use super::{Answer, CallDraft, Draft, EventDraft, Part, Reader, Shape, Source, Tokens, Tool};
 use crate::model::json::walk;
@@ -97,7 +98,8 @@ fields! {
         request = "apiCallId", usage, call = "toolCallId", success, result, error, shell = "shellExecution",
         edits = "fileEdits", class = "errorType", message, reason, shutdown = "shutdownType", agent = "agentName", shown = "agentDisplayName",
         source, metrics = "modelMetrics", nano = "totalNanoAiu", title, before = "preCompactionTokens", after = "postCompactionTokens",
-        turn = "turnId", interaction = "interactionId", effort = "reasoningEffort",
+        turn = "turnId", interaction = "interactionId", effort = "reasoningEffort", asked = "requestId",
+        permission = "permissionRequest",
     }
     struct Request { id = "toolCallId", name, arguments }
     struct Usage {
@@ -146,8 +148,7 @@ fn is_stream(head: &[u8]) -> bool {
 #[derive(Debug, Default)]
 struct Session {
     is_stream: bool,
-    /// The number of open requests for the user's permission.
-    permissions: u32,
+    permissions: Permissions,
     /// The newest step of each agent. The name of the main agent is empty.
     newest: Recent<Box<str>, usize>,
     /// When each agent's newest request began; microseconds.
@@ -266,12 +267,18 @@ impl Reader for Session {
                 self.started.extend(started);
             }
             "tool.execution_complete" => self.result(&line, mark, draft),
-            "permission.requested" | "permission.completed" => {
+            "permission.requested" => {
                 draft.event(mark);
-                self.permissions = match &*kind {
-                    "permission.requested" => self.permissions.saturating_add(1),
-                    _ => self.permissions.saturating_sub(1),
-                };
+                let of = |key| data.permission.and_then(|asked| member(asked, key));
+                let call = text(of("toolCallId")).unwrap_or_default();
+                let step = self.by_call.get(&*call);
+                let tool = step.and_then(|n| draft.tool_of(*n, &call));
+                self.permissions
+                    .ask(short(data.asked), tool.unwrap_or("a tool"));
+            }
+            "permission.completed" => {
+                draft.event(mark);
+                self.permissions.answer(short(data.asked).as_deref());
             }
             "subagent.started" => {
                 let at = draft.event(mark);
@@ -288,6 +295,7 @@ impl Reader for Session {
                 };
                 let end = Ended::new(&reason, headline, Outcome::Cancelled, Certainty::Recorded);
                 (self.end, self.is_hollow, self.is_open) = (Some(end.at_event(at)), false, false);
+                self.permissions.clear();
             }
             "session.error" => {
                 let at = draft.event(mark.failed(true));
@@ -336,8 +344,8 @@ impl Reader for Session {
         let (ended, answer) = self.settled(draft);
         let open = self.last.filter(|_| ended.is_none());
         let permission = || {
-            let tool = draft.waits_for(open.filter(|_| self.permissions > 0)?)?;
-            Some(cut(&permission_for(tool)))
+            draft.waits_for(open?)?;
+            self.permissions.pending()
         };
         let asks = open
             .and_then(|n| draft.asks(n, QUESTIONS))
@@ -362,6 +370,7 @@ impl Session {
         let cwd = data.context.and_then(|context| member(context, "cwd"));
         self.project = text(cwd).map(|cwd| (at, cwd)).or(self.project.take());
         (self.is_begun, self.is_closed) = (true, false);
+        self.permissions.clear();
         let run = draft.run();
         run.run_id = run.run_id.take().or_else(|| short(data.session));
         run.project = run.project.take().or_else(|| short(cwd));

@@ -16,11 +16,12 @@ use super::added::own_words;
 use super::conversation::Conversation;
 use super::ends::{End, ends};
 use super::part::{self, is_at_limit, is_refusal, quoted, text};
+use super::permissions::Permissions;
 use super::recent::{Recent, RecentSet};
 use super::turns::Turns;
 use super::value::{
-    aside, below, count, cut, filled, int, is_text, listed, member, millis, number, objects,
-    permission_for, short, silent, spoken, unpacked,
+    aside, below, count, cut, filled, int, is_text, listed, member, millis, number, objects, short,
+    silent, spoken, unpacked,
 };
 use super::{Answer, CallDraft, Draft, EventDraft, Part, Reader, Shape, Source, Tokens, Tool};
 use crate::model::step::NO_WORDS;
@@ -91,7 +92,7 @@ fields! {
     struct Line {
         kind = "type", protocol = "protocol_version", created = "created_at", time, event, message, model, usage,
         scope = "usageScope", reason, error, info, tail = "outputTail", child = "subagentId", parent = "parentAgentId", disclosure = "environmentDisclosure",
-        before = "tokensBefore", after = "tokensAfter", what = "kind", request,
+        before = "tokensBefore", after = "tokensAfter", what = "kind", id, request,
     }
     struct Event {
         kind = "type", uuid, step = "stepUuid", part, call = "toolCallId", name, args, result, finish = "finishReason",
@@ -121,8 +122,8 @@ struct Session {
     is_cancelled: bool,
     /// Whether the session was imported from Kimi CLI.
     is_imported: bool,
-    /// The tool whose call waits for the user's permission. The call itself is recorded only afterwards.
-    permission: Option<String>,
+    /// Their calls aren't recorded yet.
+    permissions: Permissions,
     end: Option<Ended>,
     ends: Turns,
     /// The number of the event that names the agent's working directory, and that directory.
@@ -239,12 +240,15 @@ impl Reader for Session {
             ("interaction.request", _) => {
                 draft.event(mark);
                 let of = |key| line.request.and_then(|request| member(request, key));
-                let is_approval = line.what == Some("\"approval\"");
-                self.permission = filled(of("toolName")).filter(|_| is_approval);
+                if line.what == Some("\"approval\"") {
+                    let tool = filled(of("toolName"));
+                    self.permissions
+                        .ask(short(line.id), tool.as_deref().unwrap_or("a tool"));
+                }
             }
             ("interaction.resolved", _) => {
                 draft.event(mark);
-                self.permission = None;
+                self.permissions.answer(short(line.id).as_deref());
             }
             ("profile.bind", _) => {
                 let at = draft.event(mark);
@@ -261,14 +265,11 @@ impl Reader for Session {
 
     fn look(&mut self, draft: &mut Draft<'_>) {
         let (ended, answer) = self.settled(draft);
-        let permission = self.permission.as_deref().filter(|_| ended.is_none());
-        let permission = permission.map(|tool| cut(&permission_for(tool)));
-        let asks = self
-            .conversation
-            .last()
-            .filter(|_| ended.is_none())
+        let last = self.conversation.last();
+        let asks = last
             .and_then(|n| draft.asks(n, QUESTIONS))
-            .or(permission);
+            .or_else(|| self.permissions.pending())
+            .filter(|_| ended.is_none());
         let at = draft.latest().filter(|_| ended.is_some());
         let run = draft.run();
         run.awaits_user = run.parent.is_none() && (asks.is_some() || ended.is_some());
@@ -411,6 +412,7 @@ impl Session {
         self.ends
             .begin(self.conversation.steps(), end, answer, None);
         (self.end, self.finish, self.step, self.is_cancelled) = (None, None, None, false);
+        self.permissions.clear();
         // The program writes the state of the repository before a sub-agent's task.
         let task = words
             .strip_prefix("<git-context>")

@@ -8,9 +8,10 @@
 
 use super::conversation::Conversation;
 use super::part::{self, text};
+use super::permissions::Permissions;
 use super::value::{
-    count, cut, filled, int, is_text, is_true, listed, objects, permission_for, seconds, silent,
-    spoken, unpacked,
+    count, cut, filled, int, is_text, is_true, listed, objects, seconds, short, silent, spoken,
+    unpacked,
 };
 use super::{Answer, CallDraft, Draft, EventDraft, Part, Reader, Shape, Source, Tokens, Tool};
 use crate::model::{Can, Capabilities, Certainty, Compaction, Ended, Format, Outcome};
@@ -57,9 +58,9 @@ fields! {
     struct Line { kind = "type", protocol = "protocol_version", created = "created_at", timestamp, message }
     struct Message { kind = "type", payload }
     struct Payload {
-        kind = "type", input = "user_input", text, think, id, function, usage = "token_usage",
+        input = "user_input", text, think, id, function, usage = "token_usage",
         call = "tool_call_id", value = "return_value", error = "error_type", status = "status_code",
-        window = "max_context_tokens", event,
+        window = "max_context_tokens", request = "request_id",
     }
     struct Function { name, arguments }
     struct Value { failed = "is_error", output, message, display }
@@ -79,8 +80,7 @@ struct Session {
     error: Option<Box<str>>,
     /// Whether the program gave the newest step up.
     is_interrupted: bool,
-    /// The tool whose call waits for the user's permission.
-    permission: Option<Box<str>>,
+    permissions: Permissions,
     end: Option<Ended>,
 }
 
@@ -140,14 +140,13 @@ impl Reader for Session {
             "ApprovalRequest" => {
                 let id = text(payload.call).unwrap_or_default();
                 let step = self.conversation.step_with(&id);
-                let step = step.and_then(|n| draft.step(n));
-                let mut calls = step.into_iter().flat_map(|step| &step.calls);
-                let tool = calls.find(|call| *call.id == *id);
-                self.permission = tool.map(|call| cut(&permission_for(&call.name)));
+                let tool = step.and_then(|n| draft.tool_of(n, &id));
+                self.permissions
+                    .ask(short(payload.id), tool.unwrap_or("a tool"));
                 draft.event(mark);
             }
             "ApprovalResponse" => {
-                self.permission = None;
+                self.permissions.answer(short(payload.request).as_deref());
                 draft.event(mark);
             }
             "CompactionEnd" => {
@@ -175,10 +174,10 @@ impl Reader for Session {
         let last = self.conversation.last();
         let answered = last.filter(|_| end.as_ref().is_some_and(is_answer));
         let answer = answered.and_then(|n| draft.said(n));
-        let open = last.filter(|_| end.is_none());
-        let asks = open
+        let asks = last
             .and_then(|n| draft.asks(n, QUESTIONS))
-            .or(self.permission.clone().filter(|_| end.is_none()));
+            .or_else(|| self.permissions.pending())
+            .filter(|_| end.is_none());
         let at = draft.latest().filter(|_| end.is_some());
         let run = draft.run();
         run.tool = Some("Kimi CLI".into());
@@ -195,7 +194,8 @@ impl Session {
     /// Begins a turn or a step.
     fn begin(&mut self) {
         (self.step, self.error, self.is_interrupted) = (None, None, false);
-        (self.end, self.permission) = (None, None);
+        self.end = None;
+        self.permissions.clear();
     }
 
     /// Returns the end of a turn.

@@ -94,6 +94,7 @@ mod openhands;
 mod origin;
 mod otlp;
 mod part;
+mod permissions;
 mod pi;
 mod qitos;
 mod qwen;

@@ -78,11 +78,6 @@ pub(super) fn stage_beside<'a>(words: &str, stage: &'a str) -> &'a str {
     }
 }
 
-/// Names what the user hasn't answered yet when a call needs their permission.
-pub(super) fn permission_for(tool: &str) -> String {
-    format!("the request for permission to use {tool}")
-}
-
 /// Truncates a text for the index.
 pub(super) fn cut(text: &str) -> Box<str> {
     capped(text, MAX_TEXT_BYTES)

@@ -626,7 +626,14 @@ impl<'a> Draft<'a> {
         )
     }
 
-    /// Returns that tool if it is one of `tools`, which only ask the user.
+    /// Returns the tool of a call of step `n`, if the step may continue.
+    pub fn tool_of(&self, n: usize, call: &str) -> Option<&str> {
+        let calls = &self.step(n)?.calls;
+        let call = calls.iter().find(|known| known.id == call)?;
+        Some(&call.name)
+    }
+
+    /// Returns the first tool without a result if it is one of `tools`, which only ask the user.
     pub fn asks(&self, n: usize, tools: &[&str]) -> Option<Box<str>> {
         self.waits_for(n)
             .filter(|tool| tools.contains(tool))

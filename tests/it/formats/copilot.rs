@@ -243,6 +243,54 @@ fn replies_that_come_while_another_one_is_written_begin_no_step_again() {
 }
 
 #[test]
+fn a_request_for_permission_names_its_call_and_ends_when_the_program_starts_again() {
+    let start = json!({"sessionId": "s", "context": {"cwd": "/p"}});
+    let calls = [("a", "view"), ("b", "bash")];
+    let calls = calls.map(|(id, name)| json!({"toolCallId": id, "name": name, "arguments": {}}));
+    let mut records = vec![
+        ("session.start", start.clone()),
+        ("user.message", json!({"content": "Clean up."})),
+        (
+            "assistant.message",
+            json!({"content": "", "apiCallId": "m", "model": "gpt-5", "toolRequests": calls}),
+        ),
+        (
+            "permission.requested",
+            json!({"requestId": "1", "permissionRequest": {"kind": "shell", "toolCallId": "b"}}),
+        ),
+    ];
+    let asks = |records: &[(&str, Value)]| {
+        let lines = records.iter().enumerate().map(|(n, (kind, data))| {
+            let line = json!({"type": kind, "data": data, "id": format!("r{n}"), "parentId": null,
+                "timestamp": format!("2026-05-04T09:00:{n:02}.000Z")});
+            format!("{line}\n")
+        });
+        let temp = tempfile::tempdir().expect("a directory");
+        let path = temp.path().join("events.jsonl");
+        std::fs::write(&path, lines.collect::<String>()).expect("written");
+        let run = read(&path);
+        let manifest = run.index.manifest().get().expect("a manifest");
+        manifest.asks_user.as_deref().map(str::to_owned)
+    };
+    let bash = Some("the request for permission to use bash".to_owned());
+    assert_eq!(asks(&records), bash);
+    let mut answered = records.clone();
+    answered.push(("permission.completed", json!({"requestId": "1"})));
+    assert_eq!(asks(&answered), None);
+    // The program was killed. The next reply's call needs no permission.
+    let next = json!([{"toolCallId": "c", "name": "view", "arguments": {}}]);
+    records.extend([
+        ("session.resume", start),
+        ("user.message", json!({"content": "Go on."})),
+        (
+            "assistant.message",
+            json!({"content": "", "apiCallId": "n", "model": "gpt-5", "toolRequests": next}),
+        ),
+    ]);
+    assert_eq!(asks(&records), None);
+}
+
+#[test]
 fn a_stream_records_no_tokens() {
     let row = read(&sample("tools/copilot-stream/answered.jsonl")).row;
     assert_eq!((row.steps, row.tokens, row.issues), (2, None, (0, 0)));

@@ -244,6 +244,30 @@ fn a_call_that_the_user_stopped_or_refused_did_not_fail() {
 }
 
 #[test]
+fn a_call_waits_for_the_permission_of_the_user() {
+    let ask = |id: &str, tool: &str| json!({"type": "interaction.request", "agentId": "main", "id": id, "kind": "approval", "request": {"toolName": tool}});
+    let answer = |id: &str| json!({"type": "interaction.resolved", "agentId": "main", "id": id, "response": {"decision": "approved"}});
+    let asks = |records: &[Value]| {
+        let (_temp, run) = session(records);
+        let manifest = run.index.manifest().get().expect("a manifest");
+        manifest.asks_user.as_deref().map(str::to_owned)
+    };
+    let mut records = vec![
+        prompt("Clean up.", "user"),
+        begins("a"),
+        ask("1", "Bash"),
+        ask("2", "Write"),
+    ];
+    let words = |tool: &str| Some(format!("the request for permission to use {tool}"));
+    assert_eq!(asks(&records), words("Bash"));
+    records.push(answer("1"));
+    assert_eq!(asks(&records), words("Write"));
+    // The program was killed, and started again.
+    records.extend([prompt("Go on.", "user"), begins("b")]);
+    assert_eq!(asks(&records), None);
+}
+
+#[test]
 fn the_exit_code_of_a_long_output_comes_before_the_reference_to_all_of_it() {
     let long = "1\nlast\nCommand failed with exit code: 77.\n\ntask_id: bash-9\noutput_size_bytes: 1288900\n\
                 next_step: Use TaskOutput(task_id=\"bash-9\") to query the task output.";

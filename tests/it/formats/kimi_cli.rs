@@ -194,9 +194,16 @@ fn a_call_waits_for_the_permission_of_the_user() {
         Some("the request for permission to use Shell")
     );
     messages.push((
-        "ApprovalResponse",
-        json!({"request_id": "a", "response": "approve"}),
+        "ApprovalRequest",
+        json!({"id": "b", "tool_call_id": "c2", "sender": "Shell", "action": "run"}),
     ));
+    let answer = |id: &str| {
+        let answer = json!({"request_id": id, "response": "approve"});
+        ("ApprovalResponse", answer)
+    };
+    messages.push(answer("a"));
+    assert!(asks(&messages).is_some(), "one request is still open");
+    messages.push(answer("b"));
     assert_eq!(asks(&messages), None);
 }
 
