@@ -57,6 +57,17 @@ pub struct Format {
     pub assemble: Option<fn(usize, &[String]) -> String>,
 }
 
+/// Words that end the name of a format but aren't part of the tool's name.
+const KINDS: [&str; 5] = ["session", "trajectory", "log", "trace", "events"];
+
+/// Returns the name of the tool that writes a format: `Claude Code`, of `Claude Code session`.
+pub(crate) fn tool_of(format: &str) -> &str {
+    match format.rsplit_once(' ') {
+        Some((tool, kind)) if KINDS.contains(&kind) => tool,
+        _ => format,
+    }
+}
+
 /// Formats are rows of one table, so the name identifies them.
 impl PartialEq for Format {
     fn eq(&self, other: &Self) -> bool {
@@ -70,8 +81,8 @@ impl Format {
         !self.file.is_empty()
     }
 
-    /// Returns whether the file is a database. Its records have no lines of their own: board builds a
-    /// document from them.
+    /// Returns whether the file is a database. Board builds a document from its records, and lines are
+    /// those of the document.
     pub fn is_database(&self) -> bool {
         self.file == "database"
     }

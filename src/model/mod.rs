@@ -51,6 +51,7 @@ pub use end::{
 pub use event::{EventHead, EventKind, EventNote};
 pub use fate::Fate;
 pub use files::{MAX_LINE_BYTES, Span, TraceFile};
+pub(crate) use format::tool_of;
 pub use format::{CAPTURED, Can, Capabilities, Format, StateRecord};
 pub(crate) use head::RUN_CANCELLED;
 pub use head::{BROKEN_REPLY, CANCELLED, CriticMark, FailedCall, NO_REPLY, OtherFailure, StepHead};

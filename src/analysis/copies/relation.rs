@@ -199,6 +199,13 @@ impl Relation {
         copy.is_other_end && end.is_some_and(|end| end.output == copy.key.as_str())
     }
 
+    /// Returns the statements of copies that differ from this run's, except for the end that its verdict
+    /// already names.
+    pub(crate) fn beside_verdict(&self) -> impl Iterator<Item = String> {
+        let words = |copy| CopyDifferences::words(copy).skip(usize::from(self.is_end_of(copy)));
+        self.differences.iter().flat_map(words)
+    }
+
     /// Returns the notes shown with a verdict: where else the run is stored, and what the copies
     /// record about its end.
     pub fn notes(&self) -> impl Iterator<Item = String> {
@@ -237,11 +244,7 @@ impl Relation {
             let key = &before.key;
             format!("continues {key} (its tokens are counted there)")
         });
-        let differences = self.differences.iter().flat_map(|copy| {
-            // The verdict says what only the output records.
-            copy.words().skip(usize::from(self.is_end_of(copy)))
-        });
-        let differences = differences.take(MAX_SHOWN);
+        let differences = self.beside_verdict().take(MAX_SHOWN);
         let all = [
             duplicate,
             copied,

@@ -7,14 +7,13 @@ use crate::analysis::format::{self, count};
 use crate::analysis::lanes::Lanes;
 use crate::analysis::summary::Summary;
 use crate::model::time::Stamp;
-use crate::model::{Can, ManifestState, RunKey};
+use crate::model::{Can, ManifestState, RunKey, tool_of};
 use crate::page::part::fold::{Fold, Folded, ValueLinks};
 use crate::page::part::share_form::ShareForm;
 use crate::page::part::sign::{Fact, Phrase};
 use crate::page::part::{href, text};
 use crate::page::run::setup::has_setup;
 use crate::page::run_view::{RelatedRun, RunView, micros, name};
-use crate::page::runs::fill::row::tool_of;
 
 /// Maximum number of child runs that are linked. The run table lists all of them: `parent:ID`.
 const MAX_CHILDREN: usize = 20;

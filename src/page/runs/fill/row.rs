@@ -13,7 +13,7 @@ use crate::analysis::format;
 use crate::analysis::health;
 use crate::analysis::summary::{Cost, Summary};
 use crate::analysis::verdict::{LimitFrom, RunStatus};
-use crate::model::{Certainty, StopReason};
+use crate::model::{Certainty, StopReason, tool_of};
 use crate::page::part::chart::{Spark, filled};
 use crate::page::part::href;
 use crate::page::shell::{Status, When};
@@ -72,16 +72,6 @@ const NAME_END: usize = 16;
 const MAX_TITLE: usize = 140;
 /// Titles up to this many characters aren't truncated.
 const SHORT_TITLE: usize = 32;
-/// Words that end the name of a format but aren't part of the tool's name.
-const KINDS: [&str; 5] = ["session", "trajectory", "log", "trace", "events"];
-
-/// Returns the name of the tool that writes a format: `Claude Code`, of `Claude Code session`.
-pub(crate) fn tool_of(format: &str) -> &str {
-    match format.rsplit_once(' ') {
-        Some((tool, kind)) if KINDS.contains(&kind) => tool,
-        _ => format,
-    }
-}
 
 impl Row<'_> {
     pub(crate) fn id(&self) -> String {
@@ -161,12 +151,14 @@ impl Row<'_> {
             let word = word.strip_prefix('v').unwrap_or(word);
             word.starts_with(|first: char| first.is_ascii_digit()) || word == "up"
         };
-        let mut words: Vec<&str> = known
-            .split_whitespace()
-            .take_while(|word| !is_version(word))
-            .collect();
-        words.pop_if(|word| self.run.tool.is_none() && KINDS.contains(word));
-        Some(line(&words.join(" "))).filter(|tool| !tool.is_empty())
+        let words = known.split_whitespace();
+        let words: Vec<&str> = words.take_while(|word| !is_version(word)).collect();
+        let words = words.join(" ");
+        let tool = match self.run.tool {
+            Some(_) => &words,
+            None => tool_of(&words),
+        };
+        Some(line(tool)).filter(|tool| !tool.is_empty())
     }
 
     pub(crate) fn status(&self) -> Status {
@@ -236,18 +228,10 @@ impl Row<'_> {
         let relation = &self.run.relation;
         let duplicate = relation.duplicate_of.as_ref();
         let duplicate = duplicate.map(|key| format!("duplicate of {key}"));
-        // The verdict may already be that of a copy.
-        let is_new = |words: &&String| {
-            let end = words.split_once(" records: ");
-            end.is_none_or(|(key, end)| {
-                let sentence = &*self.run.verdict.sentence;
-                !(sentence.starts_with(end) && sentence.contains(&format!("recorded in {key}")))
-            })
-        };
         duplicate
-            .iter()
-            .chain(relation.copies_say.iter().filter(is_new))
-            .map(|note| line(note))
+            .into_iter()
+            .chain(relation.beside_verdict())
+            .map(|note| line(&note))
             .collect()
     }
 
