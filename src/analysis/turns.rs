@@ -30,9 +30,8 @@ pub(crate) struct Turn {
     pub took: Option<i64>,
 }
 
-/// Words the cost of steps: `≈$0.23`. Costs that aren't recorded, or that the run itself
-/// estimated, are estimates. Empty if none is
-/// known.
+/// Formats the cost of steps: `≈$0.23`. Costs that aren't recorded, or that the run itself
+/// estimated, are estimates. Empty if no cost is known.
 pub(crate) fn cost_words(index: &Index, steps: Range<usize>, prices: Option<&Prices>) -> String {
     let (mut sum, mut is_estimated, mut is_lower_bound) = (None, false, false);
     // The run estimated the costs that it recorded.

@@ -44,8 +44,8 @@ fields! {
     }
 }
 
-/// Returns the manifest of the generation after which the journal `name` begins, or `None` if there
-/// is none.
+/// Returns the manifest of the generation after which the journal `name` begins, or `None` if it
+/// doesn't exist.
 ///
 /// # Errors
 /// Fails if a file can't be read now.
@@ -185,7 +185,7 @@ impl<'a> Shown<'a> {
         Self { turns, misses: 0 }
     }
 
-    /// Returns the next turn with this prompt, or nothing if there is none.
+    /// Returns the next turn with this prompt, or an empty one.
     fn turn(&mut self, prompt: &str) -> ShownTurn<'a> {
         if self.misses > MAX_SEARCHED {
             return ShownTurn::default();

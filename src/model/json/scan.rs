@@ -1,7 +1,7 @@
 //! Finds the next byte of interest in a JSON text, 16 bytes at a time.
 
-/// Returns the position of the first byte that doesn't stand for itself in a string: a quote, a
-/// backslash, or a control character, which is an error.
+/// Returns the position of the first quote, backslash or control character. Strict JSON allows none of
+/// them in a string, except as part of an escape.
 pub(super) fn special(bytes: &[u8]) -> Option<usize> {
     let (chunks, rest) = bytes.as_chunks();
     let of = |byte: u8| (byte ^ b'"').min(byte ^ b'\\').min(byte & 0xe0);

@@ -382,13 +382,16 @@ fn call(call: &Call<'_>) -> String {
                     long.push_str(&format!("\n{key}:\n{}", text.trim_end()));
                     None
                 }
-                Json::Array(_) | Json::Object(_) if value.to_string().len() > LIST => {
-                    let lines = indented(value.to_string().as_bytes());
-                    let lines = String::from_utf8_lossy(&lines);
-                    long.push_str(&format!("\n{key}:\n{lines}"));
-                    None
+                value => {
+                    let text = value.to_string();
+                    if matches!(value, Json::Array(_) | Json::Object(_)) && text.len() > LIST {
+                        let lines = indented(text.as_bytes());
+                        let lines = String::from_utf8_lossy(&lines);
+                        long.push_str(&format!("\n{key}:\n{lines}"));
+                        return None;
+                    }
+                    Some(format!("{key}={text}"))
                 }
-                value => Some(format!("{key}={value}")),
             })
             .collect::<Vec<_>>()
             .join(", "),

@@ -103,8 +103,8 @@ static SCOPES: LazyLock<Vec<(Scope, &'static str)>> = LazyLock::new(|| {
     CLASSES.iter().filter_map(scope).collect()
 });
 
-/// A line that takes this long is never read. No other line is read with its grammar then, so that one request at most
-/// waits for it.
+/// Reading a line for longer than this never ends. Its grammar isn't used for other lines then, so that at most one
+/// request hangs.
 const STUCK: Duration = Duration::from_secs(5);
 
 /// The grammars of the lines that are being read, and since when.
@@ -131,7 +131,7 @@ impl Reading {
         Guard(own)
     }
 
-    /// Returns whether a line with this grammar is never read.
+    /// Returns whether reading a line with this grammar never ends.
     fn is_stuck(grammar: &str) -> bool {
         let all = READING.lock().unwrap_or_else(PoisonError::into_inner);
         all.iter()
@@ -555,7 +555,7 @@ mod tests {
     }
 
     #[test]
-    fn a_grammar_that_never_ends_a_line_is_used_no_more() {
+    fn a_grammar_that_never_ends_a_line_isnt_used_again() {
         let is_colored = |language| {
             let spans = code("-- a\n", language).unwrap();
             spans.iter().any(|(class, _)| !class.is_empty())
