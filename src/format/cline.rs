@@ -260,9 +260,8 @@ impl Session {
                     return Some(end);
                 }
                 let step = self.conversation.last().and_then(|n| draft.step(n));
-                let is_answer = |step: &&Part| step.calls.is_empty() && !step.text.is_empty();
                 let is_over = status.is_none() && self.is_replied && error.is_none();
-                step.filter(is_answer).filter(|_| is_over)?;
+                step.filter(|step| step.is_answer() && is_over)?;
                 return Some(Ended::new(
                     Ended::NO_CALLS,
                     "Answered",

@@ -8,7 +8,7 @@
 
 use super::conversation::Conversation;
 use super::part::{self, MAX_PIECES, quoted, text};
-use super::value::{above_zero, count, filled, hunks, member, short, spoken, unpacked};
+use super::value::{above_zero, count, filled, function_call, hunks, member, short, spoken};
 use super::watch::has_begun;
 use super::{Answer, CallDraft, Draft, EventDraft, Part, Reader, Shape, Source, Tokens, Tool};
 use crate::model::json::walk;
@@ -100,8 +100,7 @@ impl Reader for Session {
 
     fn look(&mut self, draft: &mut Draft<'_>) {
         let step = self.conversation.last().and_then(|n| draft.step(n));
-        let is_answer = |step: &Part| step.calls.is_empty() && !step.text.is_empty();
-        let is_over = self.is_replied && step.is_some_and(is_answer);
+        let is_over = self.is_replied && step.is_some_and(Part::is_answer);
         let last = self.conversation.last();
         let asks = last.and_then(|n| draft.asks(n, QUESTIONS));
         let run = draft.run();
@@ -172,12 +171,7 @@ fn part_of(record: &str) -> Part {
         part.tokens = Some(tokens(&usage));
     }
     for call in walk::items(message.calls.unwrap_or_default()).map(Call::of) {
-        let of = |key| call.function.and_then(|function| member(function, key));
-        part.calls.push(CallDraft {
-            id: text(call.id).unwrap_or_default(),
-            name: text(of("name")).unwrap_or_default(),
-            args: filled(of("arguments")).map_or_else(|| "{}".to_owned(), |args| unpacked(&args)),
-        });
+        part.calls.push(function_call(call.id, call.function));
     }
     for state in walk::items(item.states.unwrap_or_default()).map(State::of) {
         let (answer, words) = answer_of(&state);

@@ -80,7 +80,7 @@ const EXIT: &str = "[Process exited with code ";
 /// How the message about a failed request begins.
 const FAULT: &str = "BYOK Error: ";
 
-/// How the prompt of a sub-agent begins, and what stands before and after its task.
+/// The first line of a sub-agent's prompt, and the lines around its task.
 const TASK: &str = "# Task Tool Invocation";
 const FROM_PARENT: &str = "---BEGIN TASK FROM PARENT AGENT---";
 const TO_PARENT: &str = "---END TASK FROM PARENT AGENT---";
@@ -212,8 +212,7 @@ impl Session {
     /// Returns whether the last message is a reply without a call.
     fn is_answered(&self, draft: &Draft<'_>) -> bool {
         let step = self.conversation.last().and_then(|n| draft.step(n));
-        let is_answer = |step: &Part| step.calls.is_empty() && !step.text.is_empty();
-        self.is_replied && step.is_some_and(is_answer)
+        self.is_replied && step.is_some_and(Part::is_answer)
     }
 
     /// Returns the end of a turn. Droid also records `completed` if the user stopped the last call or the
@@ -264,7 +263,7 @@ impl Session {
         if role != "user" || is_note || message.hook.is_some() {
             match message.visibility {
                 Some("\"user_only\"") => self.note = said(message.content),
-                // The program asks the model to go on.
+                // The program prompts the model to continue.
                 Some("\"llm_only\"") => self.is_replied = false,
                 _ => {}
             }

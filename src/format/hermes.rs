@@ -10,10 +10,9 @@ use super::ends::{End, ends};
 use super::lines::is_store_of;
 use super::part::{self, quoted, text};
 use super::rows::{LARGE_MESSAGE, LARGE_ROW, MORE_ROWS, children};
-use super::value::{above_zero, count, filled, int, limit, seconds, short, unpacked};
+use super::value::{above_zero, count, filled, function_call, int, limit, seconds, short};
 use super::{
-    Answer, CallDraft, Draft, EventDraft, Mark, Part, Reader, Rows, Several, Shape, Source, Table,
-    Tool,
+    Answer, Draft, EventDraft, Mark, Part, Reader, Rows, Several, Shape, Source, Table, Tool,
 };
 use crate::model::json::walk;
 use crate::model::step::{NO_WORDS, Usage};
@@ -192,7 +191,6 @@ fields! {
         finish = "finish_reason", reasoning, reasoning_content, active, compacted, left_out,
     }
     struct Call { id, function }
-    struct Function { name, arguments }
     struct Given {
         output, exit = "exit_code", error, success, diff, files = "files_modified", written = "bytes_written",
         path = "resolved_path",
@@ -487,16 +485,8 @@ fn part_in(record: &str) -> Part {
         .into_iter()
         .flat_map(walk::items)
         .map(Call::of);
-    part.calls.extend(calls.map(|call| {
-        let function = call.function.map(Function::of).unwrap_or_default();
-        // The arguments are JSON text.
-        let args = text(function.arguments).map(|args| unpacked(&args));
-        CallDraft {
-            id: text(call.id).unwrap_or_default(),
-            name: text(function.name).unwrap_or_default(),
-            args: args.unwrap_or_else(|| function.arguments.unwrap_or("{}").to_owned()),
-        }
-    }));
+    part.calls
+        .extend(calls.map(|call| function_call(call.id, call.function)));
     part
 }
 

@@ -20,8 +20,8 @@ use super::permissions::Permissions;
 use super::recent::{Recent, RecentSet};
 use super::turns::Turns;
 use super::value::{
-    aside, below, count, cut, filled, int, is_text, listed, member, millis, number, objects, short,
-    silent, spoken, unpacked,
+    aside, below, count, cut, filled, function_call, int, is_text, listed, member, millis, number,
+    objects, short, silent, spoken,
 };
 use super::{Answer, CallDraft, Draft, EventDraft, Part, Reader, Shape, Source, Tokens, Tool};
 use crate::model::step::NO_WORDS;
@@ -437,8 +437,7 @@ impl Session {
             // The import writes this word after each turn.
             "completed" if self.is_imported => {
                 let step = self.conversation.last().and_then(|n| draft.step(n));
-                let is_answer = |step: &Part| step.calls.is_empty() && !step.text.is_empty();
-                match step.is_some_and(is_answer) {
+                match step.is_some_and(Part::is_answer) {
                     true => Ended::new(
                         Ended::NO_CALLS,
                         "Answered",
@@ -559,13 +558,7 @@ fn imported_part(message: &Message<'_>) -> Part {
         part.thought.extend(filled(piece.think));
     }
     for call in listed(message.calls).map(Call::of) {
-        let of = |key| call.function.and_then(|function| member(function, key));
-        let args = filled(of("arguments"));
-        part.calls.push(CallDraft {
-            id: text(call.id).unwrap_or_default(),
-            name: text(of("name")).unwrap_or_default(),
-            args: args.map_or_else(|| "{}".to_owned(), |args| unpacked(&args)),
-        });
+        part.calls.push(function_call(call.id, call.function));
     }
     part
 }

@@ -10,10 +10,10 @@ use super::conversation::Conversation;
 use super::part::{self, text};
 use super::permissions::Permissions;
 use super::value::{
-    count, cut, filled, int, is_text, is_true, listed, objects, seconds, short, silent, spoken,
-    unpacked,
+    count, cut, filled, function_call, int, is_text, is_true, listed, objects, seconds, short,
+    silent, spoken, unpacked,
 };
-use super::{Answer, CallDraft, Draft, EventDraft, Part, Reader, Shape, Source, Tokens, Tool};
+use super::{Answer, Draft, EventDraft, Part, Reader, Shape, Source, Tokens, Tool};
 use crate::model::{Can, Capabilities, Certainty, Compaction, Ended, Format, Outcome};
 
 /// A session file.
@@ -62,7 +62,6 @@ fields! {
         call = "tool_call_id", value = "return_value", error = "error_type", status = "status_code",
         window = "max_context_tokens", request = "request_id",
     }
-    struct Function { name, arguments }
     struct Value { failed = "is_error", output, message, display }
     struct Block { kind = "type", path }
     struct Usage {
@@ -203,7 +202,6 @@ impl Session {
         let of = Ended::new;
         let last = self.conversation.last();
         let step = last.and_then(|n| draft.step(n));
-        let is_answer = |step: &Part| step.calls.is_empty() && !step.text.is_empty();
         // The newest step may have no reply.
         let has_replied = self.step.is_some_and(|(_, n)| n.is_some());
         match (&self.error, step) {
@@ -217,7 +215,7 @@ impl Session {
                 Outcome::Cancelled,
                 Certainty::Recorded,
             ),
-            (_, Some(step)) if has_replied && is_answer(step) => {
+            (_, Some(step)) if has_replied && step.is_answer() => {
                 of("", "Answered", Outcome::Completed, Certainty::Recorded)
             }
             (_, Some(step)) if step.unanswered() > 0 => of(
@@ -258,13 +256,7 @@ fn part_of(record: &str, step: Option<&Part>) -> Part {
             part.thought.extend(filled(payload.think));
         }
         Some("\"ToolCall\"") => {
-            let function = payload.function.map(Function::of).unwrap_or_default();
-            let args = filled(function.arguments);
-            part.calls.push(CallDraft {
-                id: text(payload.id).unwrap_or_default(),
-                name: text(function.name).unwrap_or_default(),
-                args: args.map_or_else(|| "{}".to_owned(), |args| unpacked(&args)),
-            });
+            part.calls.push(function_call(payload.id, payload.function));
         }
         Some("\"StatusUpdate\"") => part.tokens = payload.usage.and_then(tokens),
         Some("\"ToolResult\"") => {

@@ -13,6 +13,7 @@ use crate::model::step::NO_WORDS;
 use crate::model::time::parse_ts;
 use crate::model::{Bound, Certainty, Ended, Fact, Op, Outcome, Statement, ToolLimit};
 
+use super::CallDraft;
 use super::added::own_words;
 use super::part::{quoted, text};
 
@@ -224,6 +225,24 @@ pub(super) fn unpacked(inner: &str) -> String {
         inner.trim().to_owned()
     } else {
         quoted(inner)
+    }
+}
+
+/// Returns a call in the layout of OpenAI's API, in which the arguments are JSON text.
+pub(super) fn function_call(id: Option<&str>, function: Option<&str>) -> CallDraft {
+    let of = |key| function.and_then(|function| member(function, key));
+    let args = of("arguments");
+    CallDraft {
+        id: text(id).unwrap_or_default(),
+        name: text(of("name")).unwrap_or_default(),
+        args: match text(args) {
+            Some(empty) if empty.is_empty() => "{}".to_owned(),
+            Some(args) => unpacked(&args),
+            None => args
+                .filter(|args| *args != "null")
+                .unwrap_or("{}")
+                .to_owned(),
+        },
     }
 }
 

@@ -11,8 +11,8 @@ use super::conversation::Conversation;
 use super::part::{self, quoted, text};
 use super::turns::Turns;
 use super::value::{
-    above_zero, count, cut, filled, is_text, is_true, listed, member, micros, number, objects,
-    short, unpacked,
+    above_zero, count, cut, filled, function_call, is_text, is_true, listed, member, micros,
+    number, objects, short,
 };
 use super::vibe::{About, todos};
 use super::watch::begun;
@@ -72,7 +72,6 @@ fields! {
         call = "tool_call_id", result = "tool_result", shell = "manual_shell", boundary = "context_boundary",
     }
     struct Call { id, function }
-    struct Function { name, arguments }
     struct Outcome { output, duration, cancelled }
     struct Meta {
         started = "start_time", saved = "end_time", branch = "git_branch", config, stats,
@@ -208,9 +207,8 @@ impl Session {
     fn settled(&self, draft: &Draft<'_>) -> (Option<Ended>, Option<Box<str>>) {
         let last = self.conversation.last();
         let step = last.filter(|_| self.is_replied).and_then(|n| draft.step(n));
-        let is_answer = |step: &&Part| step.calls.is_empty() && !step.text.is_empty();
         let end = step
-            .filter(is_answer)
+            .filter(|step| step.is_answer())
             .map(|_| Ended::answered(Ended::NO_CALLS));
         // The program makes no further request if all calls of a reply were cancelled.
         let cancelled = || last.and_then(|n| draft.cancelled(n, Certainty::Recorded));
@@ -233,12 +231,7 @@ fn part_of(record: &str, step: Option<&Part>) -> Part {
             part.text.extend(filled(line.content));
             part.thought.extend(filled(line.reasoning));
             for call in listed(line.calls).map(Call::of) {
-                let function = call.function.map(Function::of).unwrap_or_default();
-                part.calls.push(CallDraft {
-                    id: text(call.id).unwrap_or_default(),
-                    name: text(function.name).unwrap_or_default(),
-                    args: unpacked(&text(function.arguments).unwrap_or_default()),
-                });
+                part.calls.push(function_call(call.id, call.function));
             }
         }
         Some("\"tool\"") => {

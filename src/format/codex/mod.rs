@@ -335,10 +335,9 @@ impl Rollout {
     /// Returns `None` if the turn may continue.
     fn ended(&self, draft: &Draft<'_>) -> Option<Ended> {
         let reply = || draft.step(self.last.filter(|_| !self.has_turns && !self.due)?);
-        let is_last = |reply: &&Part| reply.calls.is_empty() && !reply.text.is_empty();
         self.end.clone().or_else(|| {
             reply()
-                .filter(is_last)
+                .filter(|reply| reply.is_answer())
                 .map(|_| Ended::answered(Ended::NO_CALLS))
         })
     }

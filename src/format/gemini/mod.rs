@@ -274,11 +274,7 @@ impl Reader for Session {
             certainty: certainty(&end),
             ..end
         });
-        let replied = |n: usize| {
-            draft
-                .step(n)
-                .is_some_and(|step| step.calls.is_empty() && !step.text.is_empty())
-        };
+        let replied = |n| draft.step(n).is_some_and(Part::is_answer);
         let is_over = !self.due && ended.is_none() && self.last.is_some_and(replied);
         let at = draft.latest();
         let run = draft.run();

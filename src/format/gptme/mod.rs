@@ -223,8 +223,7 @@ impl Reader for Session {
         let (ended, answer) = self.settled(draft);
         let at = draft.latest().filter(|_| ended.is_some());
         let step = self.conversation.last().and_then(|n| draft.step(n));
-        let is_answer = |step: &Part| step.calls.is_empty() && !step.text.is_empty();
-        let is_answered = self.is_replied && step.is_some_and(is_answer);
+        let is_answered = self.is_replied && step.is_some_and(Part::is_answer);
         let run = draft.run();
         run.tool = Some("gptme".into());
         run.project = self.project.as_ref().map(|(_, project)| cut(project));

@@ -471,11 +471,9 @@ impl Session {
 
     /// Returns the last reply, if it makes no calls.
     fn replied(&self, draft: &Draft<'_>) -> Option<usize> {
-        self.conversation.last().filter(|n| {
-            draft
-                .step(*n)
-                .is_some_and(|part| part.calls.is_empty() && !part.text.is_empty())
-        })
+        self.conversation
+            .last()
+            .filter(|n| draft.step(*n).is_some_and(Part::is_answer))
     }
 
     /// Returns the end of the conversation, or `None` if it continues.

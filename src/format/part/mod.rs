@@ -423,6 +423,11 @@ impl Part {
         self.text.iter().any(|text| !text.trim().is_empty())
     }
 
+    /// Returns whether the step is a text without calls, after which the model waits for a prompt.
+    pub fn is_answer(&self) -> bool {
+        self.calls.is_empty() && !self.text.is_empty()
+    }
+
     /// Returns whether a result records that its call failed.
     pub fn has_failed(&self) -> bool {
         self.answers
