@@ -52,6 +52,7 @@
 //! | steps, if the agent sets a lower limit than that | [`State::max_steps`] | none |
 //! | one tool call | [`ToolLimits::timeout`] | one minute |
 //! | one critic | fixed | half an hour |
+//! | one guard | only that of the run's time | none |
 //! | one reply of a model | [`Endpoint::timeouts`](crate::llm::Endpoint::timeouts) and [`retry`](crate::llm::Endpoint::retry), within the run's remaining time | five minutes an attempt, or ten if replies are streamed |
 //!
 //! Limits count all parts of a resumed run. A critic's tokens count as the run's. A [`SubAgent`]
