@@ -396,6 +396,22 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_arguments_of_a_call_are_json_text_or_json() {
+        let args = |args: &str| {
+            let function = format!(r#"{{"name":"ls","arguments":{args}}}"#);
+            let call = function_call(Some(r#""c1""#), Some(&function));
+            assert_eq!((&*call.id, &*call.name), ("c1", "ls"));
+            call.args
+        };
+        assert_eq!(args(r#""{\"path\":\".\"}""#), r#"{"path":"."}"#);
+        assert_eq!(args(r#"{"path":"."}"#), r#"{"path":"."}"#);
+        assert_eq!(args(r#""""#), "{}");
+        assert_eq!(args("null"), "{}");
+        assert_eq!(args(r#""{\"pa""#), r#""{\"pa""#, "a truncated text stays");
+        assert_eq!(function_call(None, None).args, "{}");
+    }
+
+    #[test]
     fn a_patch_names_its_files() {
         let patch = "diff --git a/x.py b/x.py\nindex 1..2 100644\n--- a/x.py\n+++ b/x.py\n@@ -1,2 +1,2 @@\n--- a/no\n+b\n\
                      diff --git a/old b/old\n--- a/old\n+++ /dev/null\n@@ -1 +0,0 @@\n-a\n--- /dev/null\t2024\r\n+++ b/new\t2024\r\n@@ -0,0 +1 @@\n+a\n";
