@@ -1479,12 +1479,7 @@ pub fn summary(
         .map(|(_, latest)| latest)
         .max();
     // Something that a record started may have continued after the newest record was written.
-    let first_group = segments.first().map_or(0, |segment| segment.first_group);
-    let until = index
-        .groups()
-        .range(first_group..index.groups().len())
-        .filter_map(|group| group.until)
-        .max();
+    let until = segments.iter().filter_map(|segment| segment.until).max();
     let recorded = newest.max(manifest_time).max(until);
     let run_scores = manifest.into_iter().flat_map(|manifest| &manifest.scores);
     let (steps, events) = lines(index);

@@ -638,6 +638,8 @@ impl Run {
     ///
     /// If memory is short, recent requests, recent growth and a possible continuation don't matter.
     /// If the run continues, its files are read again.
+    ///
+    /// An index that stays is packed unless it was requested lately.
     pub(super) fn park(&self, is_short: bool) -> bool {
         let is_used = self.used.load(Ordering::Relaxed) > now() - IN_USE_MICROS;
         let stays = if is_short {
@@ -645,9 +647,16 @@ impl Run {
         } else {
             is_used || self.grew_lately() || self.may_change()
         };
-        if stays || self.is_looked_at() {
-            return false;
+        let is_parked = !stays && !self.is_looked_at() && self.drop_index();
+        // While a run is being read, most of it would be packed in vain.
+        if !is_parked && !is_used && !self.is_unsettled() {
+            self.pack();
         }
+        is_parked
+    }
+
+    /// Drops the index if all files were read. Returns whether it did.
+    fn drop_index(&self) -> bool {
         // A reload holds this lock for as long as it takes, and the scan thread must not wait.
         let Ok(mut held) = self.held.try_lock() else {
             return false;
@@ -675,11 +684,20 @@ impl Run {
         true
     }
 
+    /// Packs the index, unless somebody uses it right now.
+    fn pack(&self) {
+        let mut index = self.index.try_write().ok();
+        let index = index.as_mut().and_then(|index| index.as_mut());
+        if let Some(index) = index.and_then(Arc::get_mut) {
+            index.pack();
+        }
+    }
+
     /// Returns the bytes that the heads of the index take, without waiting for a writer.
     pub(super) fn open_bytes(&self) -> u64 {
         let index = self.index.try_read().ok();
         index
-            .and_then(|index| index.as_ref().map(|index| index.weight()))
+            .and_then(|index| index.as_ref().map(|index| index.bytes()))
             .unwrap_or_default()
     }
 

@@ -13,6 +13,7 @@ mod evicted;
 mod indexes;
 mod listed;
 mod noted;
+mod packed;
 mod replaced;
 mod stored;
 mod unpacked;

@@ -471,13 +471,14 @@ impl Index {
             EventNote::Overflow(text) => segment.overflow = Some((at, text)),
             EventNote::Until(ts) => {
                 let own = |group: &Group| group.step_id.is_some() && group.step_id == event.step_id;
-                if let Some(group) = self
-                    .groups
-                    .iter()
-                    .rposition(own)
-                    .and_then(|at| self.groups.get_mut(at))
+                let found = self.groups.iter().rposition(own);
+                if let Some(at) = found
+                    && let Some(group) = self.groups.get_mut(at)
                 {
                     group.until = group.until.max(Some(ts));
+                    if at >= segment.first_group {
+                        segment.until = segment.until.max(Some(ts));
+                    }
                 }
             }
             EventNote::Approval(from, to) => {

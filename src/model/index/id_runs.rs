@@ -320,6 +320,10 @@ impl<T> Ids<'_, T> {
         {
             return Some(at);
         }
+        // A new id is often beyond the last one.
+        if end > start && is_before(end - 1) {
+            return None;
+        }
         let (mut low, mut high) = (start, end);
         while low < high {
             let middle = low + (high - low) / 2;

@@ -1,20 +1,25 @@
 //! A list that grows cheaply while others hold copies of it. It consists of shared chunks: a copy
-//! keeps its items, and appending copies at most the last chunk.
+//! keeps its items, and appending copies at most the last chunk. Full chunks can be packed.
 
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
+#[cfg(feature = "board")]
+use serde::{Serialize, de::DeserializeOwned};
+
+use super::chunk::Chunk;
 use super::skip::Hole;
 
-/// The approximate size of a chunk in bytes, without what its items point to.
-const CHUNK_BYTES: usize = 1 << 16;
+/// The approximate size of a chunk in bytes, without what its items point to. Hundreds of runs may
+/// grow at once, each with a few chunks that aren't packed.
+const CHUNK_BYTES: usize = 1 << 13;
 
 /// Items in order of arrival.
-#[derive(Clone, PartialEq)]
+#[derive(Clone)]
 pub struct List<T> {
     /// The full chunks.
-    full: Arc<Vec<Arc<Vec<T>>>>,
+    full: Arc<Vec<Arc<Chunk<T>>>>,
     /// The growing chunk.
     last: Arc<Vec<T>>,
 }
@@ -25,6 +30,12 @@ impl<T> Default for List<T> {
             full: Arc::default(),
             last: Arc::default(),
         }
+    }
+}
+
+impl<T: PartialEq> PartialEq for List<T> {
+    fn eq(&self, other: &Self) -> bool {
+        self.iter().eq(other)
     }
 }
 
@@ -53,9 +64,9 @@ impl<T> List<T> {
 
     /// Returns the item at position `at`.
     pub fn get(&self, at: usize) -> Option<&T> {
-        self.full
-            .get(at / Self::CHUNK)
-            .unwrap_or(&self.last)
+        let chunk = self.full.get(at / Self::CHUNK);
+        chunk
+            .map_or(&*self.last, |chunk| chunk.items())
             .get(self.place(at)?)
     }
 
@@ -87,8 +98,9 @@ impl<T> List<T> {
     /// Iterates over the chunks, in order. None is empty.
     #[cfg(feature = "board")]
     pub(super) fn chunks(&self) -> impl Iterator<Item = &[T]> {
-        let all = self.full.iter().chain([&self.last]);
-        all.map(|chunk| chunk.as_slice())
+        let full = self.full.iter().map(|chunk| chunk.items());
+        full.chain([&*self.last])
+            .map(Vec::as_slice)
             .filter(|items| !items.is_empty())
     }
 
@@ -100,7 +112,7 @@ impl<T> List<T> {
             return None;
         }
         if items.len() == Self::CHUNK {
-            Arc::get_mut(&mut self.full)?.push(Arc::new(items));
+            Arc::get_mut(&mut self.full)?.push(Arc::new(Chunk::new(items)));
         } else {
             self.last = Arc::new(items);
         }
@@ -135,17 +147,18 @@ impl<T: Clone> List<T> {
         let last = Arc::make_mut(&mut self.last);
         last.push(item);
         if last.len() == Self::CHUNK {
-            Arc::make_mut(&mut self.full).push(std::mem::take(&mut self.last));
+            let full = Arc::unwrap_or_clone(std::mem::take(&mut self.last));
+            Arc::make_mut(&mut self.full).push(Arc::new(Chunk::new(full)));
         }
     }
 
     /// Replaces each item with the result of `keep`, and removes it if that is `None`.
     pub(super) fn retain(&mut self, mut keep: impl FnMut(T) -> Option<T>) {
         let Self { full, last } = std::mem::take(self);
-        let full = Arc::try_unwrap(full).unwrap_or_else(|shared| Vec::clone(&shared));
         // Goes chunk by chunk, so that the old and the new list are never both complete in memory.
-        for chunk in full.into_iter().chain([last]) {
-            let items = Arc::try_unwrap(chunk).unwrap_or_else(|shared| Vec::clone(&shared));
+        let full = Arc::unwrap_or_clone(full).into_iter();
+        let full = full.map(|chunk| Arc::unwrap_or_clone(chunk).into_items());
+        for items in full.chain([Arc::unwrap_or_clone(last)]) {
             items
                 .into_iter()
                 .filter_map(&mut keep)
@@ -171,17 +184,43 @@ impl<T: Clone> List<T> {
     /// change.
     pub(super) fn get_mut(&mut self, at: usize) -> Option<&mut T> {
         let place = self.place(at)?;
-        let chunk = if at / Self::CHUNK < self.full.len() {
-            Arc::make_mut(&mut self.full).get_mut(at / Self::CHUNK)?
-        } else {
-            &mut self.last
-        };
-        Arc::make_mut(chunk).get_mut(place)
+        if at / Self::CHUNK >= self.full.len() {
+            return Arc::make_mut(&mut self.last).get_mut(place);
+        }
+        let chunk = Arc::make_mut(&mut self.full).get_mut(at / Self::CHUNK)?;
+        Arc::make_mut(chunk).items_mut()?.get_mut(place)
     }
 
     /// Returns the newest item for modification.
     pub(super) fn last_mut(&mut self) -> Option<&mut T> {
         self.get_mut(self.len().checked_sub(1)?)
+    }
+}
+
+#[cfg(feature = "board")]
+impl<T: Clone + Serialize + DeserializeOwned> List<T> {
+    /// Packs the full chunks that aren't, except for the first and the newest one: a list that grows
+    /// needs these with each new item. Existing copies of the list keep their chunks. `weight` is the
+    /// approximate size of an item in memory, in bytes.
+    pub(super) fn pack(&mut self, weight: impl Fn(&T) -> u64) {
+        let packed = |(at, chunk): (usize, &Arc<Chunk<T>>)| Some((at, chunk.packed(&weight)?));
+        let middle = self.full.len().saturating_sub(2);
+        let chunks = self.full.iter().enumerate().skip(1).take(middle);
+        let packed: Vec<_> = chunks.filter_map(packed).collect();
+        if packed.is_empty() {
+            return;
+        }
+        let full = Arc::make_mut(&mut self.full);
+        for (at, chunk) in packed {
+            if let Some(place) = full.get_mut(at) {
+                *place = Arc::new(chunk);
+            }
+        }
+    }
+
+    /// Returns how many bytes packing saves now.
+    pub(super) fn saves(&self) -> u64 {
+        self.full.iter().map(|chunk| chunk.saves()).sum()
     }
 }
 
@@ -246,11 +285,11 @@ mod tests {
     use super::*;
 
     /// Items so large that only a few fit into a chunk.
-    type Item = (usize, [u64; 1000]);
+    type Item = (usize, [u64; 120]);
 
     fn list(len: usize) -> List<Item> {
         let mut list = List::default();
-        (0..len).for_each(|n| list.push((n, [0; 1000])));
+        (0..len).for_each(|n| list.push((n, [0; 120])));
         list
     }
 
@@ -308,7 +347,7 @@ mod tests {
     fn who_holds_it_keeps_what_there_was() {
         let mut list = list(20);
         let before = list.clone();
-        list.push((20, [0; 1000]));
+        list.push((20, [0; 120]));
         list.get_mut(3).unwrap().0 = 77;
         list.last_mut().unwrap().0 = 99;
         assert_eq!(numbers(before.iter()), (0..20).collect::<Vec<_>>());
@@ -319,11 +358,60 @@ mod tests {
         assert!(list != before && list.get(21).is_none() && list.get_mut(21).is_none());
     }
 
+    #[cfg(feature = "board")]
+    #[test]
+    fn packed_items_are_the_same() {
+        let size = List::<(u64, String)>::CHUNK;
+        let make = |count: usize| {
+            let mut list = List::default();
+            (0..count).for_each(|n| list.push((n as u64, format!("text {n}"))));
+            list
+        };
+        for count in [0, 1, 2 * size + 5, 3 * size, 6 * size + 7] {
+            let (plain, mut list) = (make(count), make(count));
+            let before = list.clone();
+            list.pack(|(_, text)| 32 + text.len() as u64);
+            let is_long = count >= 3 * size;
+            let middle = (count / size).saturating_sub(2);
+            let is_less = list.saves() > 20 * (middle * size) as u64;
+            assert_eq!(is_less, is_long, "{count}");
+            assert_eq!((before.saves(), list.len()), (0, plain.len()));
+            if is_long {
+                let saved = list.saves();
+                assert_eq!(list.get(size), plain.get(size));
+                assert!(list.saves() < saved, "the chunk is unpacked");
+                list.pack(|_| panic!("all are packed already"));
+                assert_eq!(list.saves(), saved);
+            }
+            assert!(list == plain && list.saves() == 0, "{count}");
+            list.pack(|_| 100);
+            list.retain(Some);
+            assert!(list == plain && before == plain, "{count}");
+        }
+    }
+
+    #[cfg(feature = "board")]
+    #[test]
+    fn a_packed_item_can_be_changed() {
+        let size = List::<(u64, String)>::CHUNK;
+        let mut list = List::default();
+        (0..3 * size as u64).for_each(|n| list.push((n, "same".to_owned())));
+        list.pack(|_| 100);
+        let before = list.clone();
+        list.get_mut(size + 1).unwrap().1 = "other".to_owned();
+        list.push((0, "new".to_owned()));
+        list.pack(|_| 100);
+        let changed: Vec<_> = list.iter().filter(|(_, text)| text != "same").collect();
+        let other = (size as u64 + 1, "other".to_owned());
+        assert_eq!(changed, [&other, &(0, "new".to_owned())]);
+        assert!(before.iter().all(|(_, text)| text == "same"));
+    }
+
     #[test]
     fn an_item_more_copies_no_more_than_its_chunk() {
         let mut list = list(8 * 50 + 4);
         let before = list.clone();
-        list.push((0, [0; 1000]));
+        list.push((0, [0; 120]));
         let shared = list
             .full
             .iter()

@@ -6,6 +6,7 @@
 //! therefore ends with the same index as one read at once.
 
 mod assemble;
+mod chunk;
 mod fold;
 mod id_runs;
 mod join;
@@ -178,6 +179,8 @@ pub struct Segment {
     pub recoveries: usize,
     /// The times of its first and its latest event, in microseconds since the epoch.
     pub span: Option<(i64, i64)>,
+    /// When the last activity that its events began was over, if recorded.
+    pub until: Option<i64>,
     /// The first event that is older than the previous one. After that, the time since the start is
     /// unknown.
     pub goes_back: Option<usize>,

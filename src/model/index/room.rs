@@ -14,6 +14,23 @@ impl Index {
         self.step_skips.weight() + self.event_skips.weight()
     }
 
+    /// Returns the approximate size of the heads in memory, in bytes. It's less than their weight
+    /// while some of them are packed.
+    #[cfg(feature = "board")]
+    pub(crate) fn bytes(&self) -> u64 {
+        let saved = self.steps.saves() + self.events.saves() + self.groups.saves();
+        self.weight().saturating_sub(saved)
+    }
+
+    /// Packs the heads, except for the newest ones. Those that are read afterwards take their full
+    /// size again until they're packed again.
+    #[cfg(feature = "board")]
+    pub(crate) fn pack(&mut self) {
+        self.steps.pack(StepHead::weight);
+        self.events.pack(|_| size_of::<EventHead>() as u64);
+        self.groups.pack(Group::weight);
+    }
+
     /// Returns how many bytes of the run's file were read, up to the offset `end`. The run may be a
     /// part of a file, which begins anywhere in it.
     fn read_until(&self, end: u64) -> u64 {
