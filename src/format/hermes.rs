@@ -1,14 +1,18 @@
 //! Reads sessions of Hermes Agent: rows of the SQLite database `state.db`.
 //!
 //! A row of `messages` is a prompt, a reply or a result, as for the API. Tokens and costs are
-//! recorded only for a session as a whole, and tokens also for each model in it. The end is recorded
-//! for sub-agents alone, and errors of the API aren't in the database. This reader is based on
-//! version 0.19.
+//! recorded only for a session as a whole, and tokens also for each model in it. Why a session ended
+//! isn't recorded, only that the user closed it or that a sub-agent's was released. Errors of the API
+//! aren't in the database.
+//!
+//! A compaction marks all rows as compacted, and adds copies of those that it keeps, with a summary
+//! among them. This reader is based on version 0.19.
 
 use super::conversation::Conversation;
 use super::ends::{End, ends};
 use super::lines::is_store_of;
 use super::part::{self, quoted, text};
+use super::recent::RecentSet;
 use super::rows::{LARGE_MESSAGE, LARGE_ROW, MORE_ROWS, children};
 use super::value::{above_zero, count, filled, function_call, int, limit, seconds, short};
 use super::{
@@ -18,6 +22,7 @@ use crate::model::json::walk;
 use crate::model::step::{NO_WORDS, Usage};
 use crate::model::{
     Can, Capabilities, Certainty, Compaction, Ended, EventKind, Format, IssueKind, Outcome,
+    StepHead,
 };
 
 /// A session.
@@ -31,7 +36,7 @@ pub(super) static SESSION: Tool = Tool {
             ..Capabilities::NONE
         },
         file: "database",
-        no_end_reason: "Hermes's database doesn't record how a session ended",
+        no_end_reason: "Hermes's database doesn't record why a session ended",
         is_session: true,
         assemble: Some(|n, records| part::line(n, records.iter().map(|record| part_in(record)))),
         ..Format::UNKNOWN
@@ -201,17 +206,31 @@ fields! {
 const ENDS: &[End] = ends! {
     "interrupted" | "interrupt" | "cancelled" => Cancelled, "Interrupted";
     "error" | "failed" => Failed, "Failed with an error";
+    "cli_close" | "new_session" => Unknown, "Closed by the user";
 };
+
+/// The reasons for an end of a session that the user closed, or replaced by a new one.
+const CLOSED: [&str; 2] = ["cli_close", "new_session"];
+/// The tools that only ask the user.
+const QUESTIONS: &[&str] = &["clarify"];
 
 /// The models of a session that are kept, at most.
 const MAX_MODELS: usize = 64;
 
 /// How the messages begin that the program writes as the user.
 const SYSTEM: &str = "[System: ";
+/// How the summary of a compaction begins, which the program writes as the user.
+const SUMMARY: &str = "[CONTEXT COMPACTION";
+/// What the program writes as the reply if the model returned none, even when asked again.
+const EMPTY: &str = "(empty)";
 /// How the message begins that the program writes as the model if it's interrupted.
 const INTERRUPTED: &str = "Operation interrupted";
 const AT_LIMIT: &str = "You've reached the maximum number of";
 
+/// What a command prints that the user interrupted, and how the result of a call begins that the
+/// program then skipped.
+const STOPPED: &str = "[Command interrupted]";
+const SKIPPED: &str = "[Tool execution skipped";
 /// What the result of a call begins with, and what follows the name, if there is no such tool.
 const NO_TOOL: [&str; 2] = ["Tool '", "' does not exist."];
 
@@ -231,6 +250,12 @@ struct Session {
     at_limit: Option<(usize, usize)>,
     /// Whether the newest rows were replaced by a summary.
     is_compacted: bool,
+    /// Whether the newest rows are those that a compaction kept.
+    is_kept: bool,
+    /// The hashes of the messages that were compacted, as [`print_of`].
+    compacted: RecentSet<u64>,
+    /// Whether the user closed the session.
+    is_closed: bool,
     /// The number of replies whose tokens are in the sums of the session.
     counted: Option<u64>,
     /// The tokens of each model, with the time of its last use.
@@ -263,6 +288,8 @@ impl Reader for Session {
             .last()
             .filter(|_| end.as_ref().is_some_and(is_answer));
         let answer = answered.and_then(|n| draft.said(n));
+        let open = self.talk.last().filter(|_| end.is_none());
+        let asks = open.and_then(|n| draft.asks(n, QUESTIONS));
         let replies = self.talk.steps() as u64;
         let run = draft.run();
         run.final_result = answer;
@@ -280,7 +307,9 @@ impl Reader for Session {
         run.limits = limit("max_iterations", self.max_iterations, "iterations", used)
             .into_iter()
             .collect();
-        run.awaits_user = end.is_some() && !self.is_child;
+        let is_users_turn = asks.is_some() || end.is_some();
+        run.awaits_user = is_users_turn && !self.is_child && !self.is_closed;
+        run.asks_user = asks;
         run.updated_at = at.filter(|_| end.is_some());
         run.ended = end.map(Box::new);
         run.turns = Some(self.talk.turns());
@@ -299,7 +328,9 @@ impl Session {
         self.is_child = row.source == Some("\"subagent\"");
         let config = row.config.map(Config::of).unwrap_or_default();
         self.max_iterations = above_zero(config.max_iterations);
-        self.told = filled(row.reason)
+        let reason = filled(row.reason);
+        self.is_closed = reason.as_deref().is_some_and(|word| CLOSED.contains(&word));
+        self.told = reason
             .and_then(|word| End::of(ENDS, &word))
             .map(|end| end.at_event(at));
         // Without a complete reply, the sums are zero.
@@ -354,7 +385,17 @@ impl Session {
         }
         let is_compacted = int(message.compacted).is_some_and(|compacted| compacted > 0);
         let was_compacted = std::mem::replace(&mut self.is_compacted, is_compacted);
+        if is_compacted {
+            self.compacted.insert(print_of(&message));
+        }
+        let is_first = was_compacted && !is_compacted;
+        self.is_kept |= is_first;
+        self.is_kept &=
+            !is_compacted && (is_summary(&message) || self.compacted.contains(&print_of(&message)));
         match &*role {
+            _ if self.is_kept => {
+                draft.event(mark.stage("kept"));
+            }
             "user" => self.user(&message, mark, draft),
             "assistant" => self.reply(record, &message, is_compacted, mark, draft),
             "tool" => {
@@ -367,7 +408,7 @@ impl Session {
                 draft.event(mark);
             }
         }
-        if was_compacted && !is_compacted {
+        if is_first {
             draft.compacted(Compaction {
                 event: draft.newest(),
                 tokens: None,
@@ -415,6 +456,7 @@ impl Session {
         let finish = part.finish.clone().unwrap_or_default();
         let has_calls = !part.calls.is_empty();
         let has_text = part.has_text();
+        let is_empty = is_own && part.text.iter().all(|words| words == EMPTY) && has_text;
         let asked = draft.latest();
         let n = self.talk.reply(
             None,
@@ -433,6 +475,7 @@ impl Session {
         }
         let end = match (&*finish, self.at_limit) {
             _ if has_calls => None,
+            _ if is_empty => Some(Ended::unanswered("").at_event(at)),
             (_, Some((at, steps))) => Some(
                 Ended::new(
                     "max_iterations",
@@ -451,6 +494,22 @@ impl Session {
         };
         self.end = end;
     }
+}
+
+/// Returns whether a message is the summary of a compaction.
+fn is_summary(message: &Message<'_>) -> bool {
+    text(message.content).is_some_and(|words| words.starts_with(SUMMARY))
+}
+
+/// Returns a hash that a message shares with its copy. The content of a result isn't always copied.
+fn print_of(message: &Message<'_>) -> u64 {
+    let calls = message.calls.into_iter().flat_map(walk::items);
+    let ids: Vec<&str> = calls.filter_map(|call| Call::of(call).id).collect();
+    let call = message.call.filter(|call| *call != "null");
+    let named = call.map_or(ids, |call| vec![call]);
+    let content = message.content.filter(|_| named.is_empty());
+    let parts = message.role.into_iter().chain(named).chain(content);
+    StepHead::print_of(parts.collect::<Vec<_>>().join("\n").as_bytes())
 }
 
 /// Returns the tokens of a session or of a model in it. Hermes counts cached input separately from
@@ -498,17 +557,23 @@ fn result(message: &Message<'_>, part: &mut Part) {
     let exit = int(given.exit);
     let has_no_tool = object.is_none() && is_unknown_tool(&content);
     let error = filled(given.error).or_else(|| has_no_tool.then(|| content.clone()));
-    let failed =
-        exit.is_some_and(|exit| exit != 0) || error.is_some() || given.success == Some("false");
+    let is_stopped = text(given.output).is_some_and(|output| output == STOPPED)
+        || object.is_none() && content.starts_with(SKIPPED);
+    let failed = is_stopped
+        || exit.is_some_and(|exit| exit != 0)
+        || error.is_some()
+        || given.success == Some("false");
     let output = text(given.output).filter(|_| given.exit.is_some());
     let words = match (&error, &output) {
         (Some(error), Some(output)) if !output.is_empty() => Some(format!("{error}\n{output}")),
         (Some(error), _) => Some(error.clone()),
         (None, Some(output)) if !output.is_empty() => Some(output.clone()),
+        (None, _) if object.is_none() => Some(content.clone()),
         (None, _) => None,
     };
     let words = words.or_else(|| Some(NO_WORDS.to_owned()));
     let status = match object {
+        _ if is_stopped => Some("cancelled"),
         _ if failed => Some("error"),
         Some(_) => Some("success"),
         None => None,

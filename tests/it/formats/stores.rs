@@ -712,6 +712,105 @@ fn the_message_of_hermes_about_an_interruption_is_no_reply() {
 }
 
 #[test]
+fn what_a_compaction_of_hermes_keeps_counts_once() {
+    let none = || Value::Null;
+    let output = r#"{"output": "", "exit_code": 1, "error": null}"#;
+    let call = || hermes_call(1, "terminal");
+    let messages = [
+        ("user", "Fix add.", none(), ""),
+        ("assistant", "", call(), "tool_calls"),
+        ("tool", output, none(), ""),
+        ("assistant", "Done.", none(), "stop"),
+        // What was kept, with the summary.
+        ("user", "Fix add.", none(), ""),
+        ("user", "[CONTEXT COMPACTION] Done.", none(), ""),
+        ("assistant", "", call(), "tool_calls"),
+        (
+            "tool",
+            "{\"output\": \"shorter\", \"exit_code\": 1}",
+            none(),
+            "",
+        ),
+        ("assistant", "Done.", none(), "stop"),
+        ("user", "Why?", none(), ""),
+        ("assistant", "Because.", none(), "stop"),
+        // The same prompt again isn't a copy.
+        ("user", "Fix add.", none(), ""),
+        ("assistant", "Done.", none(), "stop"),
+    ];
+    let (temp, _) = hermes(4, &messages);
+    let db = Connection::open(temp.path().join("state.db")).expect("opened");
+    db.execute_batch(
+        "ALTER TABLE messages ADD COLUMN active DEFAULT 1;
+        ALTER TABLE messages ADD COLUMN compacted DEFAULT 0;
+        UPDATE messages SET active = 0, compacted = 1 WHERE id < 4;
+        UPDATE messages SET tool_call_id = CASE role WHEN 'tool' THEN 'c1' END;
+        ALTER TABLE sessions ADD COLUMN end_reason;
+        UPDATE sessions SET end_reason = 'cli_close'",
+    )
+    .expect("changed");
+    drop(db);
+    let run = read(&temp.path().join("state.db/a"));
+    let row = &run.row;
+    assert_eq!(
+        (row.steps, row.tool_calls, row.tool_errors),
+        (4, Some(1), Some(1))
+    );
+    assert_eq!((row.turns, row.issues), (Some(3), (0, 0)));
+    let manifest = run.index.manifest().get().expect("a manifest");
+    let [compaction] = &*manifest.compactions else {
+        panic!("{:?}", manifest.compactions)
+    };
+    let event = run.index.events().get(compaction.event).expect("its event");
+    assert_eq!(run.index.name(event.stage), "kept");
+    let sentence = "Finished at step 3 (inferred from \"stop\")";
+    assert_eq!(&*row.verdict.sentence, sentence);
+    assert!(!manifest.awaits_user, "the user closed it");
+}
+
+#[test]
+fn a_question_and_stopped_calls_of_hermes_are_no_failures() {
+    let none = || Value::Null;
+    let mut messages = vec![
+        ("user", "Go.", none(), ""),
+        ("assistant", "", hermes_call(1, "clarify"), "tool_calls"),
+    ];
+    let run = hermes(1, &messages).1;
+    let manifest = run.index.manifest().get().expect("a manifest");
+    assert_eq!(manifest.asks_user.as_deref(), Some("clarify"));
+    messages[1] = ("assistant", "", hermes_call(1, "terminal"), "tool_calls");
+    for (output, exit) in [
+        (
+            r#"{"output": "[Command interrupted]", "exit_code": 130, "error": null}"#,
+            130.into(),
+        ),
+        (
+            "[Tool execution skipped — terminal was not started]",
+            Value::Null,
+        ),
+    ] {
+        let mut messages = messages.clone();
+        messages.push(("tool", output, none(), ""));
+        let (_temp, run) = hermes(1, &messages);
+        let result = &run.step(0)["action_results"][0];
+        assert_eq!(
+            (&result["status"], &result["returncode"]),
+            (&"cancelled".into(), &exit)
+        );
+        assert_eq!(run.row.tool_errors, Some(0), "{output}");
+    }
+    messages[1] = ("assistant", "(empty)", none(), "");
+    let row = hermes(4, &messages).1.row;
+    assert!(
+        row.verdict
+            .sentence
+            .starts_with("Turn ended without an answer"),
+        "{}",
+        row.verdict.sentence
+    );
+}
+
+#[test]
 fn results_of_hermes_name_changed_files_and_missing_tools() {
     let none = Value::Null;
     let wrote =
