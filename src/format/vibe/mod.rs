@@ -5,6 +5,7 @@
 //! of its core, with a time. The second record counts, so a request that is repeated after an error
 //! leaves no record. Changes of what the program shows follow, with the state of the turn: its end is
 //! the end of the session. `meta.json` has the model, the directory, the title and the child sessions.
+//! A compaction is a request, too, but its reply is no step.
 //!
 //! When a session is closed in the terminal or resumed, Vibe stores its state and deletes the journal so
 //! far. The records before the new journal are then made from that state (`before`). They have no
@@ -22,11 +23,12 @@ use super::conversation::Conversation;
 use super::ends::{End, ends};
 use super::lines::stem;
 use super::part::{self, is_refusal, quoted, text};
+use super::permissions::Permissions;
 use super::recent::RecentSet;
 use super::turns::Turns;
 use super::value::{
-    above_zero, count, cut, filled, int, is_text, is_true, limit, member, millis, objects, short,
-    spoken, unpacked,
+    above_zero, aside, count, cut, filled, int, is_text, is_true, limit, member, millis, objects,
+    short, spoken, unpacked,
 };
 use super::watch::{begun, begun_member, has_begun};
 use super::{
@@ -34,7 +36,7 @@ use super::{
 };
 use crate::model::json::walk;
 use crate::model::step::{NO_WORDS, Usage};
-use crate::model::{Can, Capabilities, Certainty, Earlier, Ended, Format, Outcome};
+use crate::model::{Can, Capabilities, Certainty, Compaction, Earlier, Ended, Format, Outcome};
 
 /// A session's journal.
 pub(super) static SESSION: Tool = Tool {
@@ -124,6 +126,9 @@ const LIMIT: &str = "max_turns";
 /// The key of the lines that an edit replaced, in the metadata of its result.
 const REPLACED: &str = "mistralai.vibe.sdk.search_replace";
 
+/// The tools that only ask the user.
+const QUESTIONS: &[&str] = &["ask_user_question"];
+
 /// What the session records for an interrupted turn, and for one that a limit of time, tokens or money
 /// ended.
 const INTERRUPT: &str = "client interrupt";
@@ -132,9 +137,11 @@ fields! {
     struct Line {
         version = "recovery_journal_record_version", sequence, before, kind = "type", payload,
     }
-    struct Payload { params, input, kind, request, result, delta }
+    struct Payload {
+        params, input, kind, request, result, delta, callback = "callback_id", routing,
+    }
     struct Input { command, determinism }
-    struct Command { kind = "type", content, call = "call_id", result }
+    struct Command { kind = "type", action = "action_id", content, call = "call_id", result }
     struct Reply { finish = "finish_reason", parts, usage }
     struct Piece { kind = "type", text, content, id, name, args = "arguments_json" }
     struct Output { content, value = "structured_content", error, meta = "_meta" }
@@ -144,6 +151,7 @@ fields! {
         input = "input_tokens", cached = "cached_input_tokens", written = "cache_write_tokens",
         output = "output_tokens", reasoning = "reasoning_tokens",
     }
+    struct Entry { kind, details, status = "generationStatus" }
     struct State { turn = "latestTurn", session }
     struct Known {
         parent = "parentSessionId", title, preview, created = "createdAt", usage = "tokenUsage",
@@ -176,6 +184,11 @@ struct Session {
     /// Whether the journal has a prompt, and whether it has a reply.
     has_asked: bool,
     has_replied: bool,
+    /// The requests for the summary of a compaction, and the tokens of their replies.
+    compactions: RecentSet<Box<str>>,
+    summarized: u64,
+    /// What the user hasn't allowed yet.
+    permissions: Permissions,
     /// The first words of the session's first prompt.
     preview: Option<Box<str>>,
     /// The tokens of the session before the first reply, and those of the replies.
@@ -327,9 +340,16 @@ impl Reader for Session {
                 self.ends
                     .begin(self.conversation.steps(), end, answer, None);
                 (self.end, self.used) = (None, None);
+                self.permissions.clear();
                 self.has_asked |= !is_made;
                 self.conversation
                     .prompt(&spoken(command.content), &mark, draft);
+            }
+            ("core_input", "completion_succeeded") if self.is_summary(&command) => {
+                let reply = command.result.map(Reply::of).unwrap_or_default();
+                let used = reply.usage.map(tokens).and_then(Tokens::sum);
+                self.summarized = self.summarized.saturating_add(used.unwrap_or_default());
+                draft.event(mark.stage("summary"));
             }
             ("core_input", "completion_succeeded") => {
                 let (asked, part) = (draft.latest(), part_of(record.text, None));
@@ -357,12 +377,16 @@ impl Reader for Session {
             },
             ("action_intent", "completion") => {
                 self.refused(record.text, mark, draft);
+                let of = |key| payload.request.and_then(|request| member(request, key));
+                if filled(of("compaction_id")).is_some() {
+                    self.compactions.extend(short(of("action_id")));
+                    return;
+                }
                 let is_resumed = self.begins_at.is_some_and(|first| first > 1);
                 let is_unknown = self.made.is_none() && self.past.is_none();
                 if is_resumed && is_unknown && self.conversation.last().is_none() {
                     self.past = payload.request.and_then(Past::of);
                 }
-                let of = |key| payload.request.and_then(|request| member(request, key));
                 self.limit = above_zero(of("max_iterations")).or(self.limit);
                 self.used = count(of("iteration")).map(|before| (before + 1) as f64);
             }
@@ -371,6 +395,22 @@ impl Reader for Session {
                 let id = payload.params.and_then(|told| member(told, "sessionId"));
                 let run = draft.run();
                 run.run_id = run.run_id.take().or_else(|| short(id));
+            }
+            ("callback_registered", "approval") => {
+                draft.event(mark);
+                let detail = payload
+                    .routing
+                    .and_then(|routing| member(routing, "detail"));
+                let effect = detail.and_then(|detail| member(detail, "effect"));
+                let tool = effect.and_then(|effect| filled(member(effect, "toolName")));
+                // The names of calls lack the group: `file_system.bash` is `bash`.
+                let tool = tool.as_deref().and_then(|tool| tool.rsplit('.').next());
+                self.permissions
+                    .ask(short(payload.callback), tool.unwrap_or("a tool"));
+            }
+            ("callback_resolved", _) => {
+                draft.event(mark);
+                self.permissions.answer(short(payload.callback).as_deref());
             }
             ("projection_delta", _) => self.shown(&payload, mark, draft),
             ("compacted" | "missing" | "discarded", _) => {
@@ -397,6 +437,9 @@ impl Reader for Session {
         let is_resumed = self.has_asked || self.has_replied;
         let latest = draft.latest();
         let at = latest.filter(|_| ended.is_some());
+        let open = self.conversation.last().filter(|_| ended.is_none());
+        let asks = self.permissions.pending().filter(|_| ended.is_none());
+        let asks = asks.or_else(|| draft.asks(open?, QUESTIONS));
         let about = &self.about;
         // The first prompt is in a segment that the program has deleted.
         let is_later = self.begins_at.is_some_and(|first| first > 1);
@@ -412,7 +455,9 @@ impl Reader for Session {
             .or(self.preview.clone().filter(|_| is_later))
             .into_iter()
             .collect();
-        run.awaits_user = run.parent.is_none() && ended.is_some();
+        run.awaits_user = run.parent.is_none() && (asks.is_some() || ended.is_some());
+        run.asks_user = asks;
+        run.notes = aside("compactions", self.summarized).into_iter().collect();
         run.records_made = self.made.as_ref().map_or(0, |made| made.records);
         run.updated_at = at;
         run.ended = ended.map(Box::new);
@@ -455,7 +500,7 @@ impl Reader for Session {
                 first - 1
             ),
         };
-        run.notes = vec![words.into()];
+        run.notes.insert(0, words.into());
         let of = |number: fn(&Past) -> u64| past.map(number);
         match &self.made {
             Some(made) if !made.is_partial => {
@@ -494,6 +539,12 @@ impl Reader for Session {
 }
 
 impl Session {
+    /// Returns whether a reply is the summary of a compaction.
+    fn is_summary(&self, reply: &Command<'_>) -> bool {
+        let action = short(reply.action);
+        action.is_some_and(|action| self.compactions.contains(&action))
+    }
+
     fn result(
         &mut self,
         result: &Command<'_>,
@@ -543,6 +594,21 @@ impl Session {
             .as_ref()
             .is_some_and(|end| end.outcome == Outcome::Failed);
         let at = draft.event(mark.failed(is_failure));
+        let entries = walk::items(payload.delta.unwrap_or_default())
+            .filter_map(|change| member(change, "entry"))
+            .map(Entry::of);
+        let is_done = |entry: &Entry<'_>| {
+            entry.kind == Some("\"compaction\"") && entry.status == Some("\"completed\"")
+        };
+        for entry in entries.filter(is_done) {
+            let trigger = entry.details.and_then(|details| member(details, "trigger"));
+            draft.compacted(Compaction {
+                event: at,
+                tokens: None,
+                tokens_after: None,
+                trigger: short(trigger).unwrap_or_default(),
+            });
+        }
         let known = state.session.map(Known::of).unwrap_or_default();
         self.parent = short(known.parent).or(self.parent.take());
         self.title = short(known.title).or(self.title.take());
@@ -566,9 +632,14 @@ impl Session {
         let last = self.conversation.last();
         let step = last.and_then(|n| draft.step(n));
         let finish = step.and_then(|step| step.finish.as_deref());
-        // For Vibe, a turn that the provider's filter ended is complete.
+        // For Vibe, a turn that the provider's filter ended is complete, and so is one without words.
         let filter = finish.filter(|finish| is_refusal(finish));
+        let is_empty = step.is_some_and(|step| step.calls.is_empty() && !step.has_text());
         let end = self.end.clone().map(|end| match filter {
+            None if end.outcome == Outcome::Completed && is_empty => Ended {
+                event: end.event,
+                ..Ended::unanswered(finish.unwrap_or_default())
+            },
             Some(finish) if end.outcome == Outcome::Completed => Ended {
                 word: finish.into(),
                 headline: Ended::REFUSED.into(),

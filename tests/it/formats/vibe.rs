@@ -918,6 +918,94 @@ fn a_turn_that_the_providers_filter_ended_did_not_answer() {
     assert_eq!(row.answer, None);
 }
 
+/// Returns a record of a journal.
+fn record(sequence: u64, kind: &str, payload: &serde_json::Value) -> String {
+    let record = serde_json::json!({
+        "payload": payload, "recovery_journal_record_version": 1, "sequence": sequence, "type": kind,
+    });
+    format!("{record}\n")
+}
+
+#[test]
+fn the_summary_of_a_compaction_is_no_step() {
+    use serde_json::json;
+    let compaction = |status: &str| {
+        let details = json!({"attempt": 1, "trigger": "manual"});
+        let entry = json!({"kind": "compaction", "details": details, "generationStatus": status});
+        json!({"delta": [{"entry": entry, "op": "append_entry"}]})
+    };
+    let request = json!({"action_id": "act-2-1", "compaction_id": "act-2-1", "iteration": 0});
+    let usage = json!({"input_tokens": 2_000, "output_tokens": 12});
+    let parts = json!([{"text": "A summary.", "type": "text"}]);
+    let reply = json!({"finish_reason": "stop", "parts": parts, "usage": usage});
+    let command = json!({"action_id": "act-2-1", "result": reply, "type": "completion_succeeded"});
+    let input = json!({"command": command, "determinism": {"time_unix_ms": 1_777_885_205_000_u64}});
+    let more = [
+        (
+            "action_intent",
+            json!({"kind": "completion", "request": request}),
+        ),
+        ("projection_delta", compaction("in_progress")),
+        ("core_input", json!({"input": input})),
+        ("projection_delta", compaction("completed")),
+    ];
+    let run = changed(1, |text| {
+        let more = (43..)
+            .zip(&more)
+            .map(|(n, (kind, payload))| record(n, kind, payload));
+        text.to_owned() + &more.collect::<String>()
+    });
+    let row = &run.row;
+    assert_eq!(
+        (row.steps, row.tokens, row.issues),
+        (4, Some(4_960), (0, 0))
+    );
+    assert_eq!(&*row.verdict.sentence, "Answered at step 3");
+    assert_eq!(row.answer.as_deref(), Some("No cent is lost now."));
+    let manifest = run.index.manifest().get().expect("a manifest");
+    let [compaction] = &*manifest.compactions else {
+        panic!("{:?}", manifest.compactions)
+    };
+    assert_eq!((&*compaction.trigger, compaction.event), ("manual", 45));
+    let note = "2012 more tokens went to compactions outside the steps.";
+    assert_eq!(manifest.notes, [note.into()]);
+}
+
+#[test]
+fn an_open_request_for_permission_is_the_users_turn() {
+    use serde_json::json;
+    let effect = json!({"kind": "tool", "toolName": "file_system.bash"});
+    let detail = json!({"effect": effect, "kind": "approval"});
+    let asked =
+        json!({"callback_id": "approval-1", "kind": "approval", "routing": {"detail": detail}});
+    let answered = json!({"callback_id": "approval-1", "state": "resolved"});
+    let asks = |more: &str| {
+        let run = changed(1, |text| {
+            let begun: Vec<&str> = text.lines().take(7).collect();
+            begun.join("\n") + "\n" + more
+        });
+        let manifest = run.index.manifest().get().expect("a manifest");
+        (manifest.asks_user.clone(), manifest.awaits_user)
+    };
+    let asked = record(8, "callback_registered", &asked);
+    let words = "the request for permission to use bash";
+    assert_eq!(asks(&asked), (Some(words.into()), true));
+    let answered = asked + &record(9, "callback_resolved", &answered);
+    assert_eq!(asks(&answered), (None, false));
+}
+
+#[test]
+fn a_reply_without_words_is_no_answer() {
+    let row = changed(1, |text| text.replace("\"No cent is lost now.\"", "\" \"")).row;
+    assert_eq!(
+        (&*row.verdict.sentence, row.verdict.outcome.as_str()),
+        (
+            "Turn ended without an answer after step 3 (inferred from \"stop\")",
+            "unknown"
+        )
+    );
+}
+
 #[test]
 fn an_error_of_a_request_is_one_line_without_urls() {
     let sentence = |words: &str| {
