@@ -95,11 +95,21 @@ const COMPLETE: &str = "complete";
 /// What that result says.
 const COMPLETED: &str = "Task complete. Autonomous session finished.";
 
-/// Results of calls that the user stopped, by their beginning.
-const CANCELLED: [&str; 3] = [
+/// Results of calls that the user stopped or didn't allow, by their beginning.
+const CANCELLED: [&str; 12] = [
     "Interrupted by user",
     "Execution declined by user",
+    "Declined by user",
     "Command interrupted",
+    "Tool execution skipped",
+    "Operation skipped",
+    "Copied to clipboard, execution skipped",
+    "No changes made, execution skipped",
+    "Help shown, please re-run",
+    "No confirmation hook ",
+    "No tool context available",
+    // To the question whether to run it.
+    "Unknown response: ",
 ];
 /// Results of calls that failed, by their beginning in lower case.
 const FAILED: [&str; 5] = [

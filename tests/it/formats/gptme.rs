@@ -279,6 +279,33 @@ fn a_command_that_ends_the_shell_has_its_exit_code() {
 }
 
 #[test]
+fn a_call_that_the_user_does_not_allow_is_cancelled() {
+    let reply = json!({
+        "role": "assistant",
+        "content": "I run it.\n@shell(call_1): {\"command\": \"touch a\"}",
+        "timestamp": "2026-05-04T09:00:01.000000",
+    });
+    for words in [
+        "Declined by user",
+        "Unknown response: x",
+        "No changes made, execution skipped",
+    ] {
+        let result = json!({
+            "role": "system",
+            "content": words,
+            "timestamp": "2026-05-04T09:00:02.000000",
+            "call_id": "call_1",
+        });
+        let prompt =
+            r#"{"role": "user", "content": "Go.", "timestamp": "2026-05-04T09:00:00.000000"}"#;
+        let run = written(&[prompt, &reply.to_string(), &result.to_string()]);
+        let step = run.index.steps().get(0).expect("a step");
+        assert!(step.is_cancelled(), "{words}");
+        assert_eq!(run.row.tool_errors, Some(0), "{words}");
+    }
+}
+
+#[test]
 fn without_complete_the_end_is_unknown() {
     let text = fs::read_to_string(session(NAMED)).expect("the sample");
     let lines: Vec<&str> = text.lines().collect();
