@@ -100,15 +100,25 @@ impl FileEdit {
     /// Formats an edit. `done` is whether the call succeeded; `None` if no result is recorded.
     pub(crate) fn new(edit: &Edit<'_>, done: Option<bool>, fold: &mut Fold) -> Self {
         let path = fold.relative(&edit.path).to_owned();
+        // Nothing has happened to the file if the call failed.
+        let is_done = done == Some(true);
+        let either = |done: &str, requested: &str| match is_done {
+            true => done.to_owned(),
+            false => requested.to_owned(),
+        };
         let kind = match edit.kind {
             EditKind::Changed => String::new(),
-            EditKind::Inserted => "inserted".to_owned(),
+            EditKind::Inserted => either("inserted", "insertion"),
             EditKind::Added => "new file".to_owned(),
             EditKind::Written => {
-                "whole file written (the call doesn't include the previous content)".to_owned()
+                let words = either("whole file written", "whole file");
+                format!("{words} (the call doesn't include the previous content)")
             }
-            EditKind::Deleted => "deleted".to_owned(),
-            EditKind::Moved(to) => format!("moved to {}", fold.relative(to)),
+            EditKind::Deleted => either("deleted", "deletion"),
+            EditKind::Moved(to) => {
+                let words = either("moved", "move");
+                format!("{words} to {}", fold.relative(to))
+            }
         };
         let came = match done {
             Some(true) => None,
