@@ -475,7 +475,7 @@ impl Session {
         }
         let end = match (&*finish, self.at_limit) {
             _ if has_calls => None,
-            _ if is_empty => Some(Ended::unanswered("").at_event(at)),
+            _ if is_empty => Some(Ended::unanswered(EMPTY).at_event(at)),
             (_, Some((at, steps))) => Some(
                 Ended::new(
                     "max_iterations",
