@@ -7,6 +7,7 @@ use std::process::Command;
 use serde_json::Value;
 
 use crate::board::{BINARY, Board};
+use crate::client::segment;
 use crate::disk::{copy, corpus};
 use crate::html::{attributes, hrefs, page, texts};
 
@@ -80,6 +81,41 @@ fn a_run_none_of_whose_steps_is_told_is_not_shown_as_one_without_steps() {
         .output();
     let said = String::from_utf8(said.unwrap().stdout).unwrap();
     assert!(said.contains("A has no more recorded steps."), "{said}");
+}
+
+/// A step with a duration is on the timeline, in the samples of all formats.
+#[test]
+fn the_timeline_shows_every_step_with_a_duration() {
+    let (_dir, board) = board([sample("tools"), sample("fix_bug"), sample("crash")]);
+    let runs = board.json("/api/runs?limit=500");
+    let (mut timelines, mut spans) = (0, 0);
+    for run in runs["runs"].as_array().unwrap() {
+        let key = segment(run["key"].as_str().unwrap());
+        let html = page(&board, &format!("/runs/{key}?tab=timeline&table=1"));
+        let durations = texts(&html, ".tl-table td:nth-child(4)");
+        let known = durations
+            .iter()
+            .filter(|words| !["", "–"].contains(&&***words))
+            .count();
+        let notes = texts(&html, ".tl-notes").concat();
+        let hidden = match notes.split_once(" aren't shown: their durations") {
+            Some((count, _)) => count.split(' ').next().unwrap().parse().unwrap(),
+            None => usize::from(notes.contains("1 step isn't shown: its duration")),
+        };
+        assert!(
+            hidden + known <= durations.len(),
+            "{key}: {hidden} hidden, {known} known: {durations:?}"
+        );
+        if known > 0 {
+            assert!(!hrefs(&html, "#lanes a").is_empty(), "{key}: no spans");
+            timelines += 1;
+            spans += known;
+        }
+    }
+    assert!(
+        timelines > 40 && spans > 200,
+        "{timelines} timelines, {spans} steps"
+    );
 }
 
 #[test]

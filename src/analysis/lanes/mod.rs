@@ -359,7 +359,8 @@ impl Lanes {
                     .get(*at)
                     .is_some_and(|event| event.step_id == group.step_id)
             })
-            .chain(index.parts_of(n).flatten())
+            // A part before the step only adds facts, such as the model of the turn.
+            .chain(index.parts_of(n).flatten().filter(|at| *at >= group.first))
             .collect();
         own.sort_unstable();
         own.dedup();

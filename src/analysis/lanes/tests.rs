@@ -37,6 +37,17 @@ fn run_of(
     calls: &[usize],
     records: impl IntoIterator<Item = Record>,
 ) -> Index {
+    assembled(format, steps, calls, &[], records)
+}
+
+/// Reads a run whose steps are assembled from the records at `parts`, too.
+fn assembled(
+    format: &'static Format,
+    steps: usize,
+    calls: &[usize],
+    parts: &[&[u32]],
+    records: impl IntoIterator<Item = Record>,
+) -> Index {
     let mut names = Names::default();
     let prompt = names.intern("prompt");
     let act = names.intern("act");
@@ -47,6 +58,7 @@ fn run_of(
             line: n as u64 + 1,
             asked_hash: n as u64,
             actions: calls.iter().filter(|own| **own == n).count() as u32,
+            parts: parts.get(n).copied().unwrap_or_default().into(),
             ..StepHead::default()
         })
         .collect();
@@ -137,6 +149,26 @@ fn a_turn_is_divided_between_model_tools_and_user() {
     assert_eq!(lanes.total(Lane::User).micros, Some(60 * SECOND));
     assert_eq!(lanes.calls_took(), BTreeMap::from([(0, 4 * SECOND)]));
     assert!(lanes.is_tool_time_measured);
+}
+
+/// A step may be assembled from an older record, too: that of the turn's model, or that of the text
+/// that it edits.
+#[test]
+fn an_older_record_of_a_step_does_not_hide_its_times() {
+    let records = || {
+        [
+            Prompt(0),
+            Reply(0, Some(1), 4),
+            Result(0, 9),
+            Reply(1, Some(9), 12),
+            Result(1, 13),
+        ]
+    };
+    let alone = Lanes::of(&run_of(&SESSION, 2, &[0, 1], records()));
+    let parts: [&[u32]; 2] = [&[0, 1, 2], &[2, 3, 4]];
+    let lanes = Lanes::of(&assembled(&SESSION, 2, &[0, 1], &parts, records()));
+    assert_eq!(lanes.untimed, 0);
+    assert_eq!(shown(&lanes), shown(&alone));
 }
 
 #[test]

@@ -470,7 +470,7 @@ fn a_timeline_draws_what_is_timed_and_says_what_is_not() {
     let view = untimed.view();
     let html = page(&view, timeline(&view, "table=1", Some(50)));
     assert!(
-        html.contains("No times are recorded for these steps, so there is no chart."),
+        html.contains("No durations are recorded for these steps, so there is no chart."),
         "{html}"
     );
     assert!(

@@ -262,14 +262,14 @@ fn copied(view: &RunView<'_>, lanes: &Lanes) -> Option<String> {
     Some(format!("{which} copied from another run.{more}"))
 }
 
-/// States how many steps have no time.
+/// States how many steps have no span, because they record no time or only one.
 fn untimed(view: &RunView<'_>, lanes: &Lanes) -> Option<String> {
     let total = view.index.steps().len();
     match lanes.untimed {
         0 => None,
-        1 => Some("1 step has no recorded time, so it isn't shown.".to_owned()),
+        1 => Some("1 step isn't shown: its duration isn't recorded.".to_owned()),
         untimed => Some(format!(
-            "{} of {} have no recorded time, so they aren't shown.",
+            "{} of {} aren't shown: their durations aren't recorded.",
             format::count(untimed as u64),
             format::counted(total, "step")
         )),
