@@ -8,8 +8,8 @@ use super::config::Settings;
 use super::look::{Ink, Look};
 use super::roots::Roots;
 use crate::analysis::experiment::{
-    By, Condition, Experiment, Finding, MeasureGroup, Question, Rule, Set, Unit, experiment,
-    tasks_digits,
+    By, Condition, Experiment, Finding, MeasureGroup, Question, Rule, Set, SettingValue, Unit,
+    experiment, tasks_digits,
 };
 use crate::analysis::format::{capitalised, counted, visible_line};
 use crate::analysis::query::{Clock, Query};
@@ -21,7 +21,10 @@ const WIDTH: usize = 78;
 /// Maximum number of names of tasks that are listed for a side.
 const MAX_NAMES: usize = 20;
 /// Maximum number of characters of a measure's name.
-const MAX_LABEL: usize = 24;
+const MAX_LABEL: usize = 32;
+/// The number of values of a setting that a line names, and the width of each.
+const MAX_VALUES: usize = 3;
+const MAX_VALUE: usize = 60;
 /// The exit code if the condition holds.
 const HOLDS: u8 = 1;
 /// The exit code if it can't be decided whether the condition holds.
@@ -149,7 +152,7 @@ fn write_measures(answer: &Experiment, look: &Look, out: &mut dyn Write) -> io::
                 }
             }
             MeasureGroup::Success if !answer.certainty.paired => {
-                format!("{} (% points)", measure.label)
+                format!("{} (percentage points)", measure.label)
             }
             MeasureGroup::Success => {
                 let label = measure.label.replace("at least once", "in any run");
@@ -227,6 +230,27 @@ fn write_flips(answer: &Experiment, out: &mut dyn Write) -> io::Result<()> {
     Ok(())
 }
 
+/// Names the most frequent values of a setting, with numbers of runs if there are several.
+fn first_values(values: &[SettingValue]) -> String {
+    let of = |value: &SettingValue| cut(&visible_line(&value.value), MAX_VALUE);
+    match values {
+        [] => "not recorded".to_owned(),
+        [one] => of(one),
+        several => {
+            let one =
+                |value: &SettingValue| format!("{} ({})", of(value), counted(value.runs, "run"));
+            let first: Vec<String> = several.iter().take(MAX_VALUES).map(one).collect();
+            // A value may be a list.
+            let is_list = several.iter().any(|value| value.value.contains(", "));
+            let others = match several.len() > MAX_VALUES {
+                true => " and others",
+                false => "",
+            };
+            format!("{}{others}", first.join(if is_list { "; " } else { ", " }))
+        }
+    }
+}
+
 /// Prints how the sets were compared, what wasn't, and what differs.
 fn write_notes(answer: &Experiment, look: &Look, out: &mut dyn Write) -> io::Result<()> {
     let mut notes = answer.details.clone();
@@ -241,8 +265,8 @@ fn write_notes(answer: &Experiment, look: &Look, out: &mut dyn Write) -> io::Res
             "Differs{}: {}. A: {}. B: {}.",
             answer.compared_words(),
             setting.name,
-            cut(&setting.words(Set::A), 80),
-            cut(&setting.words(Set::B), 80)
+            first_values(setting.values(Set::A)),
+            first_values(setting.values(Set::B))
         ));
     }
     let (_, same) = answer.settings_words();

@@ -27,7 +27,7 @@ pub(crate) use document::{
 pub(crate) use figures::{change_words, tasks_digits, tasks_words};
 pub(crate) use measure::{Measure, MeasureGroup, Spread, Unit};
 pub(crate) use sets::Set;
-pub(crate) use setting::Setting;
+pub(crate) use setting::{Setting, SettingValue};
 pub(crate) use success::{Rule, RuleOption};
 
 use measure::measures;

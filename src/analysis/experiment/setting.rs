@@ -25,6 +25,9 @@ pub(crate) struct Setting {
     /// Whether the sides differ: a value that one side has more often by a tenth of its runs. If most
     /// runs of a side don't record the setting, it doesn't count as different.
     pub differs: bool,
+    /// Whether most runs of both sides record it, and the sides don't differ.
+    #[serde(skip)]
+    pub(crate) is_same: bool,
     /// Whether the setting limits how far a run can get.
     pub is_limit: bool,
     /// The values in A, the most frequent first.
@@ -49,11 +52,6 @@ impl Setting {
             Set::A => &self.a,
             Set::B => &self.b,
         }
-    }
-
-    /// Returns whether both sides record the setting, and it's the same.
-    pub(crate) fn is_same(&self) -> bool {
-        !self.differs && !self.a.is_empty() && !self.b.is_empty()
     }
 
     /// Lists the values of a side, with numbers of runs if there are several: `20 (8 runs), 30 (1
@@ -134,9 +132,11 @@ pub(super) fn settings(compared: &Two<Vec<Judged<'_>>>) -> Vec<Setting> {
             runs > 0 && runs * 2 >= compared.of(set).len()
         };
         let is_known = is_recorded(Set::A) && is_recorded(Set::B);
+        let differs = is_known && apart >= SAME_SHARE;
         all.push(Setting {
             name,
-            differs: is_known && apart >= SAME_SHARE,
+            differs,
+            is_same: is_known && !differs,
             is_limit,
             a: sorted(&counts.a),
             b: sorted(&counts.b),
@@ -146,7 +146,8 @@ pub(super) fn settings(compared: &Two<Vec<Judged<'_>>>) -> Vec<Setting> {
     all
 }
 
-/// Compares the days on which the runs started. Sets of different days differ.
+/// Compares the days on which the runs started. Sets differ if their days don't overlap, and are the
+/// same if their first and last days are.
 fn dates(compared: &Two<Vec<Judged<'_>>>) -> Option<Setting> {
     let days = compared.map(|runs| {
         let days = || {
@@ -173,10 +174,15 @@ fn dates(compared: &Two<Vec<Judged<'_>>>) -> Option<Setting> {
         .a
         .zip(days.b)
         .is_some_and(|(a, b)| a.1 < b.0 || b.1 < a.0);
+    let is_same = days
+        .a
+        .zip(days.b)
+        .is_some_and(|(a, b)| (a.0, a.1) == (b.0, b.1));
     let (a, b) = (value(days.a), value(days.b));
     (a.is_some() || b.is_some()).then(|| Setting {
         name: "date",
         differs,
+        is_same,
         is_limit: false,
         a: a.into_iter().collect(),
         b: b.into_iter().collect(),

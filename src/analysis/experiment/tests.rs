@@ -258,9 +258,37 @@ fn different_limits_qualify_the_verdict() {
         "{}",
         answer.verdict
     );
-    let (differs, _) = answer.settings_words();
+    let (differs, same) = answer.settings_words();
     // A doesn't record its model, so nobody knows whether that differs.
     assert_eq!(differs, "step limit");
+    assert!(!same.contains("model"), "{same}");
+}
+
+#[test]
+fn a_setting_is_the_same_only_if_most_runs_record_it() {
+    let (mut a, mut b) = (set("a", "000000010011"), set("b", "111111100011"));
+    let run = |run: &mut Summary, steps: i64, day: i64| {
+        run.verdict.limit = Some(StepLimit {
+            steps,
+            from: LimitFrom::SetBy(Origin::Task),
+        });
+        run.started = Some(day * 86_400_000_000);
+    };
+    // One run of B records another limit than those of A, and the others none.
+    a.iter_mut()
+        .enumerate()
+        .for_each(|(n, one)| run(one, 8, n as i64));
+    run(&mut b[0], 50, 3);
+    for one in b.iter_mut().skip(1) {
+        one.verdict.limit = None;
+    }
+    let (_, same) = compared(&a, &b).settings_words();
+    assert_eq!(same, "", "B began on days of A, but not on all of them");
+    b.iter_mut()
+        .enumerate()
+        .for_each(|(n, one)| run(one, 8, n as i64));
+    let (_, same) = compared(&a, &b).settings_words();
+    assert_eq!(same, "step limit, date");
 }
 
 #[test]

@@ -465,7 +465,7 @@ impl Experiment {
     /// Lists the settings that differ and those that are the same, without a full stop.
     pub(crate) fn settings_words(&self) -> (String, String) {
         let differs: Vec<&str> = self.differing().map(|setting| setting.name).collect();
-        let same = self.settings.iter().filter(|setting| setting.is_same());
+        let same = self.settings.iter().filter(|setting| setting.is_same);
         let same: Vec<&str> = same.map(|setting| setting.name).collect();
         (differs.join(", "), same.join(", "))
     }
