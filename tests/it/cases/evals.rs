@@ -318,6 +318,8 @@ mod openhands {
         let text = board(&["why", "oh_stuck"]);
         assert_says(&text, &["certainty  unknown; the records conflict\n"]);
     }
+        // 3 of 3 steps.
+        assert_says(&text, &["at its limit"]);
 
     #[test]
     fn each_line_of_an_evaluation_is_a_run() {

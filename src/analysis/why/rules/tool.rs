@@ -63,6 +63,10 @@ pub(super) fn rules(summary: &Summary, index: &Index) -> Vec<RuleStatus> {
             Standing::Unknown
         };
         let mut stands = "";
+        let reached = match used {
+            Some(used) if used == limit.limit => "at its limit",
+            _ => "over its limit",
+        };
         let note = match used {
             Some(_) if limit.used.is_none() && is_estimate(summary, limit.unit) => BY_PRICES,
             // The bound is shown with the number.
@@ -71,11 +75,11 @@ pub(super) fn rules(summary: &Summary, index: &Index) -> Vec<RuleStatus> {
             // The records of the end may disagree on its limit.
             Some(_) if below || also || limit.unit == named_unit => "",
             Some(_) if ended.is_none() => {
-                stands = "over its limit";
+                stands = reached;
                 ""
             }
             Some(_) => {
-                (result, stands) = (Standing::Held, "over its limit");
+                (result, stands) = (Standing::Held, reached);
                 "didn't stop the run, according to the trace"
             }
             None => "the usage isn't recorded",
