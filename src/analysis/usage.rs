@@ -387,6 +387,11 @@ impl Part<'_> {
         self.cost
     }
 
+    /// Returns whether the cost is an estimate.
+    pub(super) fn is_estimate(&self) -> bool {
+        self.is_estimate
+    }
+
     pub(super) fn tokens(&self) -> u64 {
         self.kinds().sum()
     }

@@ -20,7 +20,7 @@ use super::failures::{FirstSeen, PeriodFailures, RECENT_DAYS, of_period};
 use super::run_result::RunResult;
 use super::select::{Adding, Amount, Total};
 use super::summary::Summary;
-use super::usage::{Days, Used, by_cost, parts};
+use super::usage::{Days, Part, Used, by_cost, parts};
 use crate::model::time::utc;
 
 mod change_point;
@@ -322,6 +322,10 @@ pub(crate) struct ModelBar {
     pub tokens: u64,
     /// The cost in US dollars, as far as known.
     pub cost: Option<f64>,
+    /// Whether any part of the cost is an estimate.
+    pub cost_is_estimated: bool,
+    /// Whether the cost may be higher, since some of these tokens have no known cost.
+    pub cost_is_lower_bound: bool,
 }
 
 /// A stop reason.
@@ -761,11 +765,9 @@ impl<'a> Report<'a> {
                 used.entry(part.model).or_default().add(&part, n + 1);
                 all.add(&part, n + 1);
                 let Some(bar) = bar else { continue };
-                bars.entry((part.model, bar))
-                    .or_default()
-                    .add(part.tokens(), part.cost());
+                bars.entry((part.model, bar)).or_default().add(&part);
                 if let Some(sum) = all_bars.get_mut(bar) {
-                    sum.add(part.tokens(), part.cost());
+                    sum.add(&part);
                 }
             }
         }
@@ -959,10 +961,14 @@ impl<'a> Report<'a> {
 }
 
 impl ModelBar {
-    fn add(&mut self, tokens: u64, cost: Option<f64>) {
-        self.tokens = self.tokens.saturating_add(tokens);
-        if let Some(cost) = cost {
-            *self.cost.get_or_insert_default() += cost;
+    fn add(&mut self, part: &Part<'_>) {
+        self.tokens = self.tokens.saturating_add(part.tokens());
+        match part.cost() {
+            Some(cost) => {
+                *self.cost.get_or_insert_default() += cost;
+                self.cost_is_estimated |= part.is_estimate();
+            }
+            None => self.cost_is_lower_bound |= part.tokens() > 0,
         }
     }
 }

@@ -424,6 +424,12 @@ fn the_totals_of_all_views_are_the_same() {
         }
         close(used.tokens as f64, strip.tokens.sum.amount, "usage: tokens");
         close(used.cost.unwrap(), strip.cost.sum.amount, "usage: cost");
+        if text.is_empty() {
+            // The model n has no price.
+            let bars = &report.all_models.bars;
+            assert!(bars.iter().any(|bar| bar.cost_is_lower_bound));
+            assert!(bars.iter().any(|bar| bar.cost_is_estimated));
+        }
         let models = &report.models.rows;
         close(
             models.iter().map(|row| row.used.tokens as f64).sum(),

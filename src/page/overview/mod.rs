@@ -279,6 +279,18 @@ struct LineView {
     when: Option<When>,
 }
 
+/// Formats the cost of a bar with its marks.
+fn cost_of(bar: &many::ModelBar) -> String {
+    match bar.cost {
+        None if bar.cost_is_lower_bound => "unknown".to_owned(),
+        cost => format::cost(
+            Some(cost.unwrap_or(0.0)),
+            bar.cost_is_estimated,
+            bar.cost_is_lower_bound,
+        ),
+    }
+}
+
 impl View {
     fn of(
         state: &AppState,
@@ -796,12 +808,13 @@ impl View {
             name => name,
         };
         let used = &model.used;
-        let bars = |value: &dyn Fn(&many::ModelBar) -> f64, words: &dyn Fn(f64) -> String| {
+        let bars = |value: &dyn Fn(&many::ModelBar) -> f64,
+                    words: &dyn Fn(&many::ModelBar) -> String| {
             let bars = self.overview.bars.iter().zip(&model.bars);
             let bars = bars.map(|(bar, sums)| Small {
                 value: value(sums),
                 href: self.bar_link(bar, &terms),
-                title: format!("{}: {}", self.bar_name(bar), words(value(sums))),
+                title: format!("{}: {}", self.bar_name(bar), words(sums)),
             });
             bars.collect::<Vec<_>>()
         };
@@ -832,7 +845,7 @@ impl View {
                     format!("{name}: cost by {unit}"),
                     "b-cost",
                     height,
-                    bars(&|bar| bar.cost.unwrap_or(0.0), &dollars),
+                    bars(&|bar| bar.cost.unwrap_or(0.0), &cost_of),
                     Some(&dollars),
                 )
             }),
@@ -854,7 +867,7 @@ impl View {
                 format!("{name}: tokens by {unit}"),
                 "b-tokens",
                 height,
-                bars(&|bar| bar.tokens as f64, &tokens),
+                bars(&|bar| bar.tokens as f64, &|bar| format::tokens(bar.tokens)),
                 Some(&tokens),
             ),
             share: known(used.cached_percent(), |share| format!("{share}%")),
@@ -877,10 +890,7 @@ impl View {
                 .iter()
                 .map(|model| {
                     let sums = model.bars.get(at).copied().unwrap_or_default();
-                    let is_estimated = model.used.cost_is_estimated;
-                    let cost = sums
-                        .cost
-                        .map(|cost| format::cost(Some(cost), is_estimated, false));
+                    let cost = sums.cost.map(|_| cost_of(&sums));
                     let words = match (sums.tokens, cost) {
                         (0, None) => String::new(),
                         (tokens, None) => format::tokens(tokens),
