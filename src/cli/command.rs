@@ -31,6 +31,17 @@ pub(super) struct Between {
 }
 
 impl Between {
+    /// Checks that the first day isn't after the last.
+    pub(super) fn check(self) -> std::result::Result<(), Error> {
+        match self.since.zip(self.until) {
+            Some((since, until)) if since > until => {
+                let what = format!("--since {since} is after --until {until}");
+                Err(Error::new(Kind::Usage, what))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Returns the term of a query that selects the runs that started on these days.
     pub(super) fn term(self) -> Option<String> {
         let word = |day: Option<Date>| day.map(|day| day.to_string()).unwrap_or_default();

@@ -117,6 +117,7 @@ fn about(column: &Column) -> String {
 }
 
 pub(super) fn run(args: Args, look: &Look, out: &mut dyn Write) -> Done {
+    args.between.check()?;
     let is_without_query = args.query.is_none();
     let terms = [args.query, args.between.term()];
     let terms: Vec<String> = terms.into_iter().flatten().collect();

@@ -48,6 +48,7 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
+    args.between.check()?;
     let query = query("overview", args.query.as_deref().unwrap_or_default(), look)?;
     let runs = args.roots.runs(
         &args.settings,

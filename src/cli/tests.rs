@@ -249,6 +249,19 @@ fn an_option_isnt_taken_for_a_query() {
 }
 
 #[test]
+fn the_first_day_is_not_after_the_last() {
+    let root = root();
+    for line in ["list ROOT", "usage daily ROOT", "overview ROOT"] {
+        let line = format!("{line} --since 2026-06-01 --until 2026-05-01");
+        let (code, text) = board(root.path(), &line);
+        let expected = "board: --since 2026-06-01 is after --until 2026-05-01\n";
+        assert_eq!((code, &*text), (2, expected), "{line}");
+    }
+    let both = board(root.path(), "show ROOT/one --json --format md");
+    assert_eq!(both.0, 2, "{}", both.1);
+}
+
+#[test]
 fn show_a_run() {
     let root = root();
     assert_snapshot!(board(root.path(), "show ROOT/one").1, @r#"

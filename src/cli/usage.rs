@@ -82,6 +82,7 @@ fn zone(text: &str) -> Result<TimeZone, String> {
 }
 
 pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
+    args.between.check()?;
     let zone = args.timezone.as_ref().unwrap_or(&look.zone).clone();
     let clock = Clock::at(look.now, &zone);
     let query = query_at("usage", args.query.as_deref().unwrap_or_default(), &clock)?;

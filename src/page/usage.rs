@@ -147,6 +147,12 @@ pub(crate) fn days(params: &Params) -> Result<Option<Days>, WebError> {
         since: day("since")?,
         until: day("until")?,
     };
+    if let Some((since, until)) = days.since.zip(days.until)
+        && since > until
+    {
+        let detail = format!("`since` must not be after `until`, which is {until}.");
+        return Err(WebError::bad_request("Invalid day", &detail).named(&since.to_string()));
+    }
     Ok(Some(days).filter(|days| *days != Days::default()))
 }
 

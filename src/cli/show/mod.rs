@@ -98,6 +98,9 @@ struct Whole<'a> {
 }
 
 pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
+    if args.json && args.format == Format::Md {
+        return Err(Error::new(Kind::Usage, "--json and --format md exclude each other").into());
+    }
     let run = open(&args.run, look.now)?
         .with_near(&args.run, look.now)
         .priced(&args.settings.read()?.prices);
