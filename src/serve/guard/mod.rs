@@ -283,13 +283,13 @@ fn check(
     // them.
     if matches!(key, Key::Missing | Key::Wrong) && !uri.path().starts_with("/static/") {
         let detail = "The token is printed in the terminal that board runs in, or was chosen by whoever started board.";
-        return Err(WebError::new(
-            StatusCode::UNAUTHORIZED,
-            "This server requires a token",
-            detail,
-        )
-        .hint("Programs send it as a header: Authorization: Bearer TOKEN.")
-        .link("Try again", without_token(uri)));
+        let title = match key {
+            Key::Wrong => "Wrong token",
+            _ => "This server requires a token",
+        };
+        return Err(WebError::new(StatusCode::UNAUTHORIZED, title, detail)
+            .hint("Programs send it as a header: Authorization: Bearer TOKEN.")
+            .link("Try again", without_token(uri)));
     }
     let is_search = |name: &str| percent_encoding::percent_decode_str(name).eq(*b"q");
     let is_long = |pair: &str| {

@@ -158,6 +158,15 @@ async fn the_token_opens_by_cookie_and_by_header() {
     for header in wrong {
         assert_eq!(ask("/", &[header]).await.status(), 401, "{header:?}");
     }
+    for (header, title) in [
+        (("authorization", "Bearer a-token-of-a-tes"), "Wrong token"),
+        (("authorization", "Bearer"), "This server requires a token"),
+    ] {
+        let body = ask("/api/runs", &[header]).await.into_body();
+        let body = axum::body::to_bytes(body, 10_000).await.unwrap();
+        let body = String::from_utf8(body.to_vec()).unwrap();
+        assert!(body.contains(title), "{body}");
+    }
 }
 
 #[tokio::test]
