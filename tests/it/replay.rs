@@ -113,6 +113,20 @@ fn every_place_of_the_real_runs_has_an_address_of_its_own() {
 }
 
 #[test]
+fn a_step_without_a_line_is_named_apart() {
+    let (_dir, board) = with("q060/q060_sigkill");
+    let page = board.get("/runs/run?step=9");
+    assert!(
+        page.text()
+            .contains("It has 4 steps, numbered from 0 to 3.")
+    );
+    let replay = board.get("/runs/run/replay?step=9");
+    let says = "It has 4 steps, numbered from 0 to 3, and step 4, which has no line.";
+    assert!(replay.text().contains(says), "{}", replay.text());
+    assert_eq!(board.get("/runs/run/replay?step=4").status, 200);
+}
+
+#[test]
 fn what_is_no_place_is_not_found_and_what_there_is_is_said() {
     let (_dir, board) = with("q060/q060_handoff");
     for (query, says) in [

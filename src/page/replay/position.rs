@@ -82,7 +82,15 @@ fn at_step(
             .filter(|part| step(part.scene).is_some())
             .count();
         let has_steps = steps > 0;
-        let steps = view.summary.has_steps("It", view.index, steps);
+        // A step in progress, or one that never finished, has no line.
+        let lines = view.index.steps().len();
+        let steps = match lines {
+            1.. if steps == lines + 1 => {
+                let steps = view.summary.has_steps("It", view.index, lines);
+                format!("{steps}, and step {lines}, which has no line")
+            }
+            _ => view.summary.has_steps("It", view.index, steps),
+        };
         let instead = match has_steps {
             true => format!("{steps}. You can also use start and end."),
             false => format!("{steps}. Use start or end."),
