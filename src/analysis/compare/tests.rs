@@ -105,6 +105,29 @@ fn two_answers_are_judged() {
 }
 
 #[test]
+fn several_calls_of_a_step_are_counted_by_tool() {
+    let calls = |tools: &[&str]| {
+        let calls: Vec<String> = tools
+            .iter()
+            .map(|tool| format!(r#"{{"name": "{tool}"}}"#))
+            .collect();
+        format!(
+            r#""decision": {{"mode": "act", "actions": [{}]}}"#,
+            calls.join(", ")
+        )
+    };
+    let one = calls(&["other"]);
+    for (tools, expected) in [
+        (&["read", "read"][..], "B calls read twice."),
+        (&["read", "read", "read"], "B calls read 3 times."),
+        (&["read", "write", "read"], "B calls read and 1 more tool."),
+    ] {
+        let (_, _, sentence) = parted(std::slice::from_ref(&one), &[calls(tools)]);
+        assert!(sentence.ends_with(expected), "{sentence}");
+    }
+}
+
+#[test]
 fn equal_actions_may_have_different_outcomes() {
     let result = |text: &str| {
         act(

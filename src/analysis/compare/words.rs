@@ -1,5 +1,7 @@
 //! Says in a sentence where two runs diverge.
 
+use std::collections::BTreeSet;
+
 use super::{Comparison, ComparisonOfSeveral, Config, Relation, RowOfSeveral, Side};
 use crate::analysis::format::count;
 use crate::analysis::lost::lost;
@@ -357,15 +359,22 @@ fn does(index: &Index, step: &StepHead) -> String {
     }
 }
 
-/// Returns `call read_file`, or `call read_file and 2 more tools`.
+/// Returns `call read_file`, `call read_file twice`, or `call read_file and 2 more tools`. If not all
+/// calls are known, `call read_file and make 20 more calls`.
 fn call(index: &Index, step: &StepHead) -> String {
-    let tool = step
-        .tools()
-        .next()
-        .map_or("an unnamed tool", |tool| index.name(tool));
-    match step.actions.saturating_sub(1) {
-        0 => format!("call {tool}"),
-        more => format!("call {tool} and {}", counted(more as usize, "more tool")),
+    let tools: Vec<_> = step.tools().collect();
+    let calls = step.actions as usize;
+    let first = tools.first().copied();
+    let tool = first.map_or("an unnamed tool", |tool| index.name(tool));
+    let others: BTreeSet<_> = tools.iter().filter(|tool| Some(**tool) != first).collect();
+    match (calls, others.len()) {
+        (0 | 1, _) => format!("call {tool}"),
+        _ if tools.len() < calls => {
+            format!("call {tool} and make {}", counted(calls - 1, "more call"))
+        }
+        (2, 0) => format!("call {tool} twice"),
+        (_, 0) => format!("call {tool} {calls} times"),
+        (_, more) => format!("call {tool} and {}", counted(more, "more tool")),
     }
 }
 
