@@ -402,6 +402,15 @@ pub(super) fn listed(mut parts: Vec<String>) -> String {
     }
 }
 
+/// Formats the first name and the number of others: "/stop/code and 2 more".
+fn first_and_more(names: &[&str]) -> String {
+    match names {
+        [] => String::new(),
+        [one] => (*one).to_owned(),
+        [first, more @ ..] => format!("{first} and {} more", more.len()),
+    }
+}
+
 /// Formats a disagreement: "The files disagree on the step limit: 60 (manifest.json /stop/limit), 6
 /// (events.jsonl:38 /payload/stop/limit)".
 fn disagreement<T>(
@@ -437,8 +446,8 @@ pub(crate) fn end_in_words(index: &Index) -> Option<String> {
     ))
 }
 
-/// Describes a disagreement on the run's end for a headline: "the manifest says final, the END
-/// event says critic_stop".
+/// Describes a disagreement on the run's end for a headline: "the manifest records final, but the END
+/// event records critic_stop".
 pub(crate) fn end_by_who(index: &Index) -> Option<String> {
     let end = index.end();
     let by_value = by_value(end.disputed()?, |a, b| is_same_reason(a, b));
@@ -455,7 +464,16 @@ pub(crate) fn end_by_who(index: &Index) -> Option<String> {
             let who = match (says_all(source.who), source.line) {
                 (0 | 1, _) => source.who.to_owned(),
                 (_, Some(line)) => format!("{} in line {line}", source.who),
-                (_, None) => format!("{} {}", source.who, source.field),
+                (_, None) => {
+                    let is_beside =
+                        |other: &&&Source| other.who == source.who && other.line.is_none();
+                    let fields: Vec<&str> = sources
+                        .iter()
+                        .filter(is_beside)
+                        .map(|other| &*other.field)
+                        .collect();
+                    format!("{} ({})", source.who, first_and_more(&fields))
+                }
             };
             if !whos.contains(&who) {
                 whos.push(who);
@@ -464,7 +482,11 @@ pub(crate) fn end_by_who(index: &Index) -> Option<String> {
         let verb = if whos.len() == 1 { "records" } else { "record" };
         format!("{} {verb} {word}", listed(whos))
     });
-    Some(says.collect::<Vec<_>>().join(", "))
+    let says: Vec<String> = says.collect();
+    Some(match &*says {
+        [one, other] => format!("{one}, but {other}"),
+        _ => says.join("; "),
+    })
 }
 
 /// Describes a disagreement of records on a limit or a total.

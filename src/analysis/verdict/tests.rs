@@ -541,7 +541,7 @@ fn the_files_may_disagree_on_the_end() {
     );
     assert_eq!(
         verdict.sentence,
-        "The files disagree on how the run ended: the manifest records final, the END event records critic_stop"
+        "The files disagree on how the run ended: the manifest records final, but the END event records critic_stop"
     );
     assert_eq!(
         (&*verdict.second, verdict.mark, verdict.certainty),

@@ -462,7 +462,7 @@ impl Session {
         };
         (!fits).then(|| {
             format!(
-                "{who} records {status}, the last event records {}",
+                "{who} records {status}, but the last event records {}",
                 end.word
             )
             .into()

@@ -370,7 +370,7 @@ impl Ended {
                 Likeness::Same => {}
                 Likeness::Other => {
                     let words = format!(
-                        "{who} records {}, {other_who} records {}",
+                        "{who} records {}, but {other_who} records {}",
                         end.name(),
                         other.name()
                     );

@@ -305,7 +305,8 @@ mod openhands {
     #[test]
     fn a_state_beside_another_error_is_a_contradiction() {
         let why = board_json(&["why", "oh_stuck"]);
-        let words = "base_state.json records stuck, the last event records MaxIterationsReached";
+        let words =
+            "base_state.json records stuck, but the last event records MaxIterationsReached";
         assert_eq!(why["contradictions"], json!([words]));
         assert_says(
             why["headline"].as_str().unwrap(),
@@ -317,9 +318,9 @@ mod openhands {
         );
         let text = board(&["why", "oh_stuck"]);
         assert_says(&text, &["certainty  unknown; the records conflict\n"]);
-    }
         // 3 of 3 steps.
         assert_says(&text, &["at its limit"]);
+    }
 
     #[test]
     fn each_line_of_an_evaluation_is_a_run() {

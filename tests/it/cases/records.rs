@@ -168,7 +168,7 @@ mod ends {
         assert_says(&headline, &["The records disagree on how the run ended"]);
         assert_says(
             &contradictions,
-            &["the exit message records Submitted, info records LimitsExceeded"],
+            &["the exit message records Submitted, but info records LimitsExceeded"],
         );
         let row = row(run.path());
         assert_eq!(
@@ -184,7 +184,7 @@ mod ends {
         });
         assert_says(
             &told(&run).1,
-            &["sample.error records error, sample.limit records token"],
+            &["sample.error records error, but sample.limit records token"],
         );
     }
 
@@ -317,7 +317,7 @@ mod harbor {
         );
         assert_says(
             &told(&run).1,
-            &["result.json records AgentTimeoutError, the agent's output records success"],
+            &["result.json records AgentTimeoutError, but the agent's output records success"],
         );
         assert_eq!(row(run.path())["outcome"], "unknown");
     }
