@@ -93,7 +93,7 @@ impl Facts<'_> {
             let found = patterns
                 .iter()
                 .find(|pattern| pattern.kind.is_loop() == is_loop);
-            found.map(|pattern| format!("{}.", pattern.text))
+            found.map(|pattern| full_stop(&pattern.text))
         };
         let low_counts = unanswered && matches!(mark, RunStatus::Limit | RunStatus::Error);
         // A refused answer may be the last step's, and doesn't count as accepted.

@@ -353,7 +353,10 @@ fn from_events(summary: &Summary, index: &Index, evidence: &mut Vec<Evidence>) {
             .is_some_and(|ended| Some(&*ended.stop_reason) == stop.reason.as_deref())
     };
     if let Some((event, stop)) = segment.stop.as_ref().filter(|(_, stop)| !ended_as(stop)) {
-        let reason = stop.reason.as_deref().unwrap_or("no reason");
+        let reason = stop.reason.as_deref().map_or_else(
+            || " without a reason".to_owned(),
+            |word| format!(" as {word}"),
+        );
         let detail = stop
             .detail
             .as_deref()
@@ -371,7 +374,7 @@ fn from_events(summary: &Summary, index: &Index, evidence: &mut Vec<Evidence>) {
         add(
             Kind::Rule,
             *event,
-            format!("The last stop check {ended} the run: {reason}{detail}{env}"),
+            format!("The last stop check {ended} the run{reason}{detail}{env}"),
         );
     }
     if let Some((event, text)) = &segment.overflow {
