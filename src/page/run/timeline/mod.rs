@@ -135,7 +135,7 @@ impl<'a> Timeline<'a> {
             ..self.shown.clone()
         };
         let label = if self.shown.has_whole_waits {
-            "Cut long waits"
+            "Shorten long waits"
         } else {
             "Show long waits in full"
         };

@@ -530,7 +530,7 @@ impl Names<'_> {
             .collect();
         let title = one_line(&title, 160).0;
         let words = facts.iter().map(|(term, words)| match *term {
-            "Step" => format!("step {words}"),
+            "Step" | "Steps" => format!("{} {words}", format::lowered(term)),
             "Took" | "First error" => words.clone(),
             "Failed" => format!("{words} failed"),
             term => format!("{}: {words}", format::lowered(term)),
@@ -743,7 +743,12 @@ impl Names<'_> {
             .filter_map(|block| block.took())
             .fold(0_i64, i64::saturating_add);
         let steps = || blocks.iter().filter_map(|block| block.step);
-        let range = steps().min().zip(steps().max()).map(|(from, to)| {
+        let range = steps().min().zip(steps().max());
+        let term = match range {
+            Some((from, to)) if from == to => "Step",
+            _ => "Steps",
+        };
+        let range = range.map(|(from, to)| {
             if from == to {
                 view.label(from)
             } else {
@@ -756,7 +761,7 @@ impl Names<'_> {
             .filter(|_| share.is_some())
             .and_then(|block| Some(view.label(block.step?)));
         let facts = vec![
-            ("Steps", range),
+            (term, range),
             ("Failed", share),
             ("First failed step", first_failed),
             ("Took", Some(micros(took))),
