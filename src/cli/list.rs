@@ -203,8 +203,17 @@ pub(super) fn run(args: Args, look: &Look, out: &mut dyn Write) -> Done {
             .map(|group| ((!group.is_alone).then(|| head(group, look)), depths(group)))
             .collect();
         let uncounted = if with_copies { 0 } else { copies };
+        // Without runs, what may be misspelt comes first.
+        let unmatched = unmatched_terms(&query, &all);
+        let (before, after) = match found.rows.is_empty() {
+            true => (unmatched, Vec::new()),
+            false => (Vec::new(), unmatched),
+        };
+        for line in before {
+            writeln!(out, "{}", visible_line(&line))?;
+        }
         write_text(out, &found.rows, &heads, &list, uncounted, look)?;
-        for line in unmatched_terms(&query, &all) {
+        for line in after {
             writeln!(out, "{}", visible_line(&line))?;
         }
     }

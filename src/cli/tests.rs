@@ -369,9 +369,9 @@ fn a_run_that_is_a_file_is_called_by_the_path_that_was_given() {
 fn a_word_that_no_run_has_is_named() {
     let root = root();
     assert_snapshot!(board(root.path(), "list ROOT stop:critic").1, @r#"
+    No run has stop:critic. Values: final
     0 of 2 runs
     skipped: empty: contains no trace files
-    No run has stop:critic. Values: final
     "#);
     for query in [
         "stop:final",
@@ -384,8 +384,8 @@ fn a_word_that_no_run_has_is_named() {
     }
     let listed = board(root.path(), "list ROOT status:foo").1;
     assert!(
-        listed.ends_with(
-            "\nThere is no status foo. Statuses: running, quiet, stalled, succeeded, finished, unsolved, \
+        listed.starts_with(
+            "There is no status foo. Statuses: running, quiet, stalled, succeeded, finished, unsolved, \
              limit, stopped, critic_stop, cancelled, error, died, unknown.\n"
         ),
         "{listed}"
@@ -403,7 +403,7 @@ fn a_word_that_no_run_has_is_named() {
     }
     let listed = board(root.path(), "list ROOT stop:critic").1;
     assert!(
-        listed.ends_with("\nNo run has stop:critic. Values: not_recorded\n"),
+        listed.starts_with("No run has stop:critic. Values: not_recorded\n"),
         "{listed}"
     );
 }
