@@ -116,7 +116,7 @@ impl FromStr for By {
         By::ALL
             .into_iter()
             .find(|by| by.word() == text || by.as_str() == text)
-            .ok_or_else(|| format!("`{text}` must be one of {}", By::words()))
+            .ok_or_else(|| format!("must be one of: {}", By::words()))
     }
 }
 

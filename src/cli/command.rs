@@ -53,7 +53,7 @@ impl Between {
 /// Parses a day.
 fn day(text: &str) -> std::result::Result<Date, String> {
     text.parse()
-        .map_err(|_| format!("`{text}` is not a day; use YYYY-MM-DD"))
+        .map_err(|_| format!("`{text}` isn't a date; use YYYY-MM-DD"))
 }
 
 /// Parses a query of a command. A page skips and lists a term that it can't use; for a command it's

@@ -265,7 +265,7 @@ fn unmatched_terms(query: &Query, runs: &[Arc<Summary>]) -> Vec<String> {
 
 /// Parses what to group runs by.
 fn grouping(name: &str) -> Result<&'static Grouping, String> {
-    Grouping::find(name).ok_or_else(|| format!("must be one of {}", Grouping::names()))
+    Grouping::find(name).ok_or_else(|| format!("must be one of: {}", Grouping::names()))
 }
 
 /// Formats the line above a group: its name, the number of runs, and their sums.

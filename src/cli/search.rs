@@ -262,14 +262,18 @@ fn foot(out: &mut dyn Write, look: &Look, tally: &Tally, is_all: bool) -> std::i
         0 => "no matches in".to_owned(),
         found => format!("{} in {} of", counted(found, "match"), tally.runs_with),
     };
-    let (runs, seconds) = (counted(tally.runs, "run"), tally.took.as_secs_f64());
+    let runs = counted(tally.runs, "run");
+    let took = match tally.took.as_secs_f64() {
+        seconds if seconds < 0.1 => "less than 0.1 s".to_owned(),
+        seconds => format!("{seconds:.1} s"),
+    };
     let skipped = match tally.duplicates_left_out {
         0 if is_all => " (including duplicates)".to_owned(),
         0 => String::new(),
         duplicates => format!(" ({} not searched)", counted(duplicates, "duplicate")),
     };
     let speed = format!(
-        "{hits} {runs}{skipped}; searched {} in {seconds:.1} s",
+        "{hits} {runs}{skipped}; searched {} in {took}",
         bytes(tally.bytes_done)
     );
     writeln!(out, "{}", look.paint(Ink::Dim, &speed))?;

@@ -78,7 +78,7 @@ pub(super) struct Args {
 
 /// Parses a time zone.
 fn zone(text: &str) -> Result<TimeZone, String> {
-    TimeZone::get(text).map_err(|_| format!("`{text}` is not a known time zone"))
+    TimeZone::get(text).map_err(|_| format!("`{text}` isn't a known time zone"))
 }
 
 pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {

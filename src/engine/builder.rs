@@ -593,7 +593,7 @@ impl<A: Agent> Builder<A> {
             let wrong = self.wrong.join("; ");
             let hint = "give each tool and each critic a unique name";
             return Err(
-                Error::new(Kind::Usage, format!("the engine cannot be built: {wrong}")).hint(hint),
+                Error::new(Kind::Usage, format!("can't build the engine: {wrong}")).hint(hint),
             );
         }
         if let Some(usd) = self.max_cost {

@@ -78,7 +78,7 @@ impl Log {
         Some((
             Source::Error,
             Code::TraceWriteFailed,
-            format!("the trace cannot be written: {wrong}"),
+            format!("can't write the trace: {wrong}"),
         ))
     }
 

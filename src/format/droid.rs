@@ -54,7 +54,7 @@ pub(super) fn settings(name: &str) -> Option<String> {
 /// The reasons why a turn ended: all that version 0.225 knows.
 const ENDS: &[End] = ends! {
     "completed" => Completed, "Answered";
-    "spec_handoff" => Completed, "Handed a plan over";
+    "spec_handoff" => Completed, "Handed over a plan";
     "cancelled" => Cancelled, "Cancelled";
     "permission_rejected" => Cancelled, "Permission refused";
     "no_approver_available" => Halted, "No one to approve a call";

@@ -133,7 +133,7 @@ impl Client {
         let authorization = endpoint.key.header().map_err(|error| {
             Error::new(
                 Kind::Usage,
-                "the key contains characters that a header cannot contain",
+                "the key contains characters that a header can't contain",
             )
             .because(error)
         })?;

@@ -165,7 +165,7 @@ fn address(base_url: &str, path: &str) -> Result<Uri> {
     let base: Uri = base_url
         .trim()
         .parse()
-        .map_err(|error| wrong("is not a valid URL").because(error))?;
+        .map_err(|error| wrong("isn't a valid URL").because(error))?;
     let (Some(scheme), Some(authority)) = (base.scheme_str(), base.authority()) else {
         return Err(wrong("must have http:// or https:// and a host"));
     };
@@ -188,7 +188,7 @@ fn address(base_url: &str, path: &str) -> Result<Uri> {
     };
     let text = format!("{scheme}://{authority}{below}{path}{query}");
     text.parse()
-        .map_err(|error| wrong("is not a valid URL").because(error))
+        .map_err(|error| wrong("isn't a valid URL").because(error))
 }
 
 #[cfg(test)]
@@ -215,10 +215,7 @@ mod tests {
     #[test]
     fn what_is_no_address_is_refused_without_its_secrets() {
         let wrong = |base: &str| address(base, "/x").unwrap_err().to_string();
-        assert_eq!(
-            wrong("localhost:8080/v1"),
-            "the base_url is not a valid URL"
-        );
+        assert_eq!(wrong("localhost:8080/v1"), "the base_url isn't a valid URL");
         assert_eq!(
             wrong("/v1"),
             "the base_url must have http:// or https:// and a host"

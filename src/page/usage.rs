@@ -494,7 +494,7 @@ impl View {
     fn key(&self) -> Vec<(&'static str, String)> {
         let mut key = self.report.total.marks();
         if self.report.total.cost_is_estimated {
-            key.push(("no mark", "recorded by the run".to_owned()));
+            key.push(("no mark", "a recorded cost".to_owned()));
         }
         key.push(("–", "not recorded".to_owned()));
         key

@@ -126,7 +126,7 @@ fn with_room<T: Send>(work: impl FnOnce() -> T + Send) -> Result<T, String> {
             .stack_size(DEEP_STACK)
             .spawn_scoped(scope, work);
         let thread =
-            thread.map_err(|error| format!("cannot start a thread to check it: {error}"))?;
+            thread.map_err(|error| format!("can't start a thread to check it: {error}"))?;
         thread
             .join()
             .map_err(|_| "its validator panicked".to_owned())

@@ -40,11 +40,7 @@ impl Workspace {
             } else {
                 Kind::Unreadable
             };
-            Error::new(
-                kind,
-                format!("cannot use {} as a workspace", root.display()),
-            )
-            .because(error)
+            Error::new(kind, format!("can't use {} as a workspace", root.display())).because(error)
         };
         // Commands start in this directory. A relative path would change its meaning with the
         // process's working directory.

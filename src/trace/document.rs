@@ -934,7 +934,7 @@ mod tests {
             .line(|| &index, TraceFile::Steps, step)
             .unwrap_err();
         let expected = format!(
-            "the file was rewritten and can't be read from byte {at} on: the document is truncated after {} bytes; \
+            "the file was rewritten and can't be read from byte {at} onward: the document is truncated after {} bytes; \
              showing the last complete version",
             more.len() / 2
         );

@@ -223,7 +223,7 @@ impl State {
                 // An empty one has no rows.
                 (file.read_at(&mut log, 0)? > 0).then_some(log)
             }
-            Ok(_) => return Err(refused("its -wal is not a regular file")),
+            Ok(_) => return Err(refused("its -wal isn't a regular file")),
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(error) => return Err(error),
         };
@@ -263,7 +263,7 @@ fn has_journal(dir: &Dir, name: &OsStr) -> io::Result<bool> {
             let read = dir.file(&name)?.0.read_at(&mut first, 0)?;
             Ok(read > 0 && first != [0])
         }
-        Ok(_) => Err(refused("its -journal is not a regular file")),
+        Ok(_) => Err(refused("its -journal isn't a regular file")),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
         Err(error) => Err(error),
     }

@@ -56,7 +56,7 @@ words! {
     pub(crate) enum Finding {
         /// B clearly succeeds more often.
         Better = "better",
-        /// B succeeds less often, clearly.
+        /// B clearly succeeds less often.
         Worse = "worse",
         /// The difference isn't clear.
         NotClear = "not_clear",

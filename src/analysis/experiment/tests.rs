@@ -358,7 +358,7 @@ fn duplicates_count_once() {
     let answer = compared(&a, &b);
     assert_eq!((answer.a.runs, answer.a.duplicates), (5, 1));
     let details = answer.details.join(" ");
-    assert!(details.contains("1 duplicate of these runs is not counted."));
+    assert!(details.contains("1 duplicate of these runs isn't counted."));
 }
 
 #[test]

@@ -385,9 +385,9 @@ impl Experiment {
         let duplicates = a.duplicates + b.duplicates;
         if duplicates > 0 {
             all.push(format!(
-                "{} of these runs {} not counted.",
+                "{} of these runs {} counted.",
                 counted(duplicates, "duplicate"),
-                if duplicates == 1 { "is" } else { "are" }
+                if duplicates == 1 { "isn't" } else { "aren't" }
             ));
         }
         all

@@ -46,7 +46,7 @@ impl SweepRule {
             let names = names.join(", ");
             return Err(InvalidSweep {
                 name: Some(name.to_owned()),
-                why: format!("can't be varied. Choose one of {names}"),
+                why: format!("`{name}` can't be varied. Choose one of {names}"),
                 example: None,
             });
         };

@@ -442,7 +442,7 @@ fn a_question_that_cannot_be_asked_says_what_a_right_one_is() {
             "keyword",
             vec![],
             "keyword",
-            "can't be varied. Choose one of max_steps",
+            "`keyword` can't be varied. Choose one of max_steps",
             None,
         ),
         (

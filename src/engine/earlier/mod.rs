@@ -258,7 +258,7 @@ impl Earlier {
         writer: RunWriter,
     ) -> std::result::Result<Self, String> {
         if !manifest.resumed_from.is_null() {
-            return Err("it continues another run, whose steps it does not contain".to_owned());
+            return Err("it continues another run, whose steps it doesn't contain".to_owned());
         }
         let mut lines = Lines::open(dir, TraceFile::Steps)?;
         let mut steps: Vec<StepBack> = Vec::new();

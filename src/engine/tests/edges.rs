@@ -271,7 +271,7 @@ fn data_that_refuses_to_be_serialized_is_named() {
     let wrong = super::super::state::Snapshot::of(&State::new("t", Refuses)).unwrap_err();
     assert_eq!(
         wrong.to_string(),
-        "the state can't be written as JSON: the agent's data cannot be written as JSON: the lock is poisoned"
+        "the state can't be written as JSON: the agent's data can't be written as JSON: the lock is poisoned"
     );
 }
 

@@ -758,7 +758,7 @@ impl Rollout {
                     }
                     "interrupted" => ("Interrupted", Outcome::Cancelled),
                     "replaced" => ("Replaced by another turn", Outcome::Cancelled),
-                    "review_ended" => ("Ended with its review", Outcome::Halted),
+                    "review_ended" => ("Review ended", Outcome::Halted),
                     "budget_limited" => ("Token limit reached", Outcome::Truncated),
                     _ => ("Aborted", Outcome::Cancelled),
                 };

@@ -430,7 +430,7 @@ fn an_address_or_a_key_that_cannot_be_is_refused_at_once() {
     .unwrap_err();
     assert_eq!(
         wrong.to_string(),
-        "the key contains characters that a header cannot contain"
+        "the key contains characters that a header can't contain"
     );
 }
 

@@ -370,7 +370,7 @@ fn a_workspace_that_is_not_there_is_named() {
     );
     let file = AgentFile::parse(&text, Path::new("nowhere/agent.toml")).unwrap();
     let error = file.engine(&AgentContext::default()).unwrap_err();
-    assert_eq!(error.to_string(), "cannot use nowhere/gone as a workspace");
+    assert_eq!(error.to_string(), "can't use nowhere/gone as a workspace");
     assert_eq!(
         error.hints(),
         ["`dir` under [workspace] in nowhere/agent.toml sets it"]

@@ -79,7 +79,7 @@ pub fn write_json<T: Serialize + ?Sized>(
             let what = if NON_FINITE.contains(&&*reason) {
                 reason
             } else {
-                format!("cannot be written as JSON: {reason}")
+                format!("can't be written as JSON: {reason}")
             };
             NotJson { path, what }
         })

@@ -132,11 +132,11 @@ fn a_complete_member_is_not_the_place() {
         json!(1.5),
         json!(null),
     ] {
-        assert_eq!(of(before), "the value cannot be written as JSON: no");
+        assert_eq!(of(before), "the value can't be written as JSON: no");
     }
     assert_eq!(
         fault(&json_like("outer", json_like("inner", Refuses))),
-        "outer.inner cannot be written as JSON: no"
+        "outer.inner can't be written as JSON: no"
     );
 }
 
@@ -159,7 +159,7 @@ fn a_key_that_is_not_text_is_an_error_with_the_path_of_its_map() {
     let maps = json_like("state", BTreeMap::from([(vec![1], 1)]));
     assert_eq!(
         fault(&maps),
-        "state cannot be written as JSON: key must be a string"
+        "state can't be written as JSON: key must be a string"
     );
     assert_eq!(
         text(&BTreeMap::from([(-3, 1), (7, 2)])).unwrap(),
@@ -177,7 +177,7 @@ fn errors_of_the_value_itself_are_returned() {
     }
     assert_eq!(
         fault(&json_like("guard", Failing)),
-        "guard cannot be written as JSON: the lock is poisoned"
+        "guard can't be written as JSON: the lock is poisoned"
     );
 }
 

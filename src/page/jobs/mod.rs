@@ -333,7 +333,7 @@ impl<T: Task> Jobs<T> {
             match thread {
                 Ok(_) => queue.busy = true,
                 Err(error) => {
-                    tracing::error!(%error, "cannot start the job thread");
+                    tracing::error!(%error, "can't start the job thread");
                     job.life.end(State::Failed);
                 }
             }

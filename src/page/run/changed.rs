@@ -513,7 +513,7 @@ impl Base<'_> {
             _ if entry.is_failed() => ("–", "not changed: every edit failed"),
             Some(NetStatus::Added) => ("A", "added"),
             Some(NetStatus::Deleted) => ("D", "deleted"),
-            Some(NetStatus::Written) => ("W", "written, may have existed"),
+            Some(NetStatus::Written) => ("W", "written; may have existed before"),
             Some(NetStatus::Modified) | None => ("M", "modified"),
         };
         Leaf {
@@ -657,7 +657,7 @@ impl Base<'_> {
             return notes;
         }
         if net.status == NetStatus::Written {
-            add("The whole file was written. The trace doesn't record the text before.");
+            add("The whole file was written. The trace doesn't record the previous text.");
         } else if !net.is_whole && !net.hunks.is_empty() {
             add(match net.is_numbered {
                 true => "Only parts of this file are recorded.",

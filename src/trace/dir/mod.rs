@@ -1041,7 +1041,7 @@ fn why_outdated(index: &Index, size: impl FnOnce() -> Option<u64>) -> Option<Str
     // Issues of a file that holds several runs have no offset.
     if let Some((reason, at)) = torn().find_map(|issue| Some((&issue.reason, issue.offset?))) {
         return Some(format!(
-            "the file was rewritten and can't be read from byte {at} on: {reason}"
+            "the file was rewritten and can't be read from byte {at} onward: {reason}"
         ));
     }
     let differs = size().is_some_and(|size| size != index.events_file().size);
