@@ -31,6 +31,12 @@ pub(crate) fn name(summary: &Summary) -> String {
     one_line(summary.title(), TITLE_CHARS).0
 }
 
+/// Returns the title of a page about a run: the run without its full stop, and what the page shows.
+pub(crate) fn page_title(summary: &Summary, shows: &str) -> String {
+    let name = name(summary);
+    format!("{}: {shows}", name.trim_end_matches(['.', ':']))
+}
+
 /// A view of a run for the pages.
 #[derive(Clone, Copy)]
 pub(crate) struct RunView<'a> {
@@ -167,11 +173,9 @@ impl RunView<'_> {
         } else {
             format!("{part} · ")
         };
-        let name = self.name();
-        format!(
-            "{}: {part}{}",
-            name.trim_end_matches(['.', ':']),
-            self.summary.verdict.sentence
+        page_title(
+            self.summary,
+            &format!("{part}{}", self.summary.verdict.sentence),
         )
     }
 

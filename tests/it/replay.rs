@@ -124,6 +124,16 @@ fn a_step_without_a_line_is_named_apart() {
     let says = "It has 4 steps, numbered from 0 to 3, and step 4, which has no line.";
     assert!(replay.text().contains(says), "{}", replay.text());
     assert_eq!(board.get("/runs/run/replay?step=4").status, 200);
+    // The task ends with a full stop, which no title of a page keeps.
+    for (path, shows) in [
+        ("share", "Share"),
+        ("steps/1", "Step 1"),
+        ("replay", "Replay start"),
+    ] {
+        let page = board.get(&format!("/runs/run/{path}"));
+        let title = format!("<title>Run a job; the process is killed: {shows}");
+        assert!(page.text().contains(&title), "{path}");
+    }
 }
 
 #[test]

@@ -26,7 +26,7 @@ use crate::page::part::href;
 use crate::page::part::share_form::{Check, ShareForm, Sizes, turn_of};
 use crate::page::part::text::{Line, one_line};
 use crate::page::run::handler::{related_runs, shell};
-use crate::page::run_view::{RunView, name};
+use crate::page::run_view::{RunView, page_title};
 use crate::page::shell::{Shell, now};
 
 /// Limits the bytes that are searched for the preview of a redaction.
@@ -60,7 +60,7 @@ pub(crate) async fn page(
     // Searching a run for secrets reads all of it, like writing it.
     let turn = state.downloads.take().await?;
     let shell = Shell {
-        title: format!("{}: Share", name(&run.summary())),
+        title: page_title(&run.summary(), "Share"),
         stream: None,
         ..shell(&state, &run)
     };

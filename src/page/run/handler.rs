@@ -41,7 +41,7 @@ use crate::page::run::transcript::{
 };
 use crate::page::run::verdict::Verdict;
 use crate::page::run::{Content, RunPage, RunPulse, TabUpdate};
-use crate::page::run_view::{RelatedRun, RunView, is_conversation};
+use crate::page::run_view::{RelatedRun, RunView, is_conversation, page_title};
 use crate::page::shell::now;
 use crate::page::shell::{NavItem, Pulse, Shell};
 use crate::page::state::state_tab;
@@ -592,7 +592,7 @@ pub(crate) async fn step(State(state): State<AppState>, StepParam(run, n): StepP
     let shell = shell(&state, &run);
     with_view(&state, &run, move |view| {
         let step_view = step_view(view, n, StepPlace::Alone).ok_or_else(gone)?;
-        let title = format!("{}: {}", view.name(), step_view.title.as_str());
+        let title = page_title(view.summary, step_view.title.as_str());
         // The step is complete, so its page needs no updates.
         html(&StepPage {
             shell: Shell {
