@@ -421,7 +421,7 @@ impl Lanes {
             .iter()
             .any(|block| block.lane == Lane::Model && block.is_timed);
         let is_failed = has_failed(step);
-        let is_of_reply = step.is_of_reply();
+        let is_of_reply = step.is_of_reply() && !step.is_interrupted();
         let has_tools = own.iter().any(|block| block.lane == Lane::Tools);
         for block in own.iter_mut() {
             block.is_failed = match block.lane {

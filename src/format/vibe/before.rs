@@ -9,7 +9,7 @@
 use std::collections::VecDeque;
 use std::io;
 
-use super::record::{ABANDONED, Asked, DISCARDED, Fault};
+use super::record::{ABANDONED, Asked, DISCARDED, Fault, Shown};
 use crate::format::lines::stem;
 use crate::format::part::text;
 use crate::format::shape::Nearby;
@@ -39,9 +39,6 @@ fields! {
         generation, checkpoint, shown = "projection_state", segment = "recovery_journal_segment",
     }
     struct Piece { kind = "type", id, name, arguments }
-    struct Entry {
-        kind = "type", role, content, created = "createdAt", updated = "updatedAt", detail, state,
-    }
 }
 
 /// Returns the manifest of the generation after which the journal `name` begins, or `None` if it
@@ -127,8 +124,8 @@ pub(super) fn records(manifest: &str, nearby: &dyn Nearby) -> io::Result<String>
     let entries = entries
         .iter()
         .flat_map(|list| walk::items(list))
-        .map(Entry::of);
-    let mut records = Records::new(Shown::of(entries), nearby, left);
+        .map(Shown::of);
+    let mut records = Records::new(Turns::of(entries), nearby, left);
     if is_compacted {
         records.add("compacted", "null", None);
     }
@@ -138,6 +135,7 @@ pub(super) fn records(manifest: &str, nearby: &dyn Nearby) -> io::Result<String>
     for message in messages.iter().flat_map(|list| walk::items(list)) {
         records.message(message)?;
     }
+    records.end_turn();
     Ok(records.text)
 }
 
@@ -154,18 +152,20 @@ struct ShownTurn<'a> {
     /// The replies' texts and when they came, in order.
     replies: VecDeque<(String, Option<&'a str>)>,
     /// The calls that were made, in order.
-    calls: VecDeque<Entry<'a>>,
+    calls: VecDeque<Shown<'a>>,
+    /// The reply that was interrupted, which ended the turn. The model doesn't get it.
+    cut_off: Option<Shown<'a>>,
 }
 
 /// What the program shows, by turns.
-struct Shown<'a> {
+struct Turns<'a> {
     turns: VecDeque<ShownTurn<'a>>,
     /// The prompts that weren't found among them.
     misses: usize,
 }
 
-impl<'a> Shown<'a> {
-    fn of(entries: impl Iterator<Item = Entry<'a>>) -> Self {
+impl<'a> Turns<'a> {
+    fn of(entries: impl Iterator<Item = Shown<'a>>) -> Self {
         let mut turns: VecDeque<ShownTurn<'_>> = VecDeque::new();
         for entry in entries {
             match (entry.kind, entry.role, turns.back_mut()) {
@@ -174,6 +174,7 @@ impl<'a> Shown<'a> {
                     at: entry.created,
                     ..ShownTurn::default()
                 }),
+                (_, _, Some(turn)) if entry.is_cut_off() => turn.cut_off = Some(entry),
                 (Some("\"message\""), Some("\"assistant\""), Some(turn)) => {
                     turn.replies
                         .push_back((spoken(entry.content), entry.created));
@@ -210,8 +211,8 @@ impl<'a> ShownTurn<'a> {
 
     /// Takes the next call of this tool with these arguments. Calls that the program refused aren't
     /// there.
-    fn call(&mut self, name: &str, args: &str) -> Option<Entry<'a>> {
-        let fits = |entry: &Entry<'_>| {
+    fn call(&mut self, name: &str, args: &str) -> Option<Shown<'a>> {
+        let fits = |entry: &Shown<'_>| {
             let detail = entry.detail.unwrap_or_default();
             let tool = text(member(detail, "toolName")).unwrap_or_default();
             let input = member(detail, "input").unwrap_or_default();
@@ -244,16 +245,16 @@ struct Records<'a> {
     nearby: &'a dyn Nearby,
     /// How many bytes of large results may still be read.
     left: usize,
-    shown: Shown<'a>,
+    shown: Turns<'a>,
     turn: ShownTurn<'a>,
     /// The calls without a result, by id, and what the program shows of them.
-    open: VecDeque<(String, Option<Entry<'a>>)>,
+    open: VecDeque<(String, Option<Shown<'a>>)>,
     text: String,
     count: u64,
 }
 
 impl<'a> Records<'a> {
-    fn new(shown: Shown<'a>, nearby: &'a dyn Nearby, left: usize) -> Self {
+    fn new(shown: Turns<'a>, nearby: &'a dyn Nearby, left: usize) -> Self {
         Self {
             nearby,
             left,
@@ -296,6 +297,7 @@ impl<'a> Records<'a> {
                 self.add(kind, "null", None);
             }
             Some("\"user\"") => {
+                self.end_turn();
                 self.turn = self.shown.turn(&said);
                 let at = self.turn.at;
                 self.add(
@@ -309,6 +311,19 @@ impl<'a> Records<'a> {
             _ => self.add("injected", "null", None),
         }
         Ok(())
+    }
+
+    /// Adds the record of the reply that was interrupted, if the turn ended with one.
+    fn end_turn(&mut self) {
+        let Some(reply) = self.turn.cut_off.take() else {
+            return;
+        };
+        let content = reply.content.unwrap_or("[]");
+        self.add(
+            "core_input",
+            &format!("{{\"type\":\"completion_interrupted\",\"content\":{content}}}"),
+            reply.updated,
+        );
     }
 
     fn reply(&mut self, content: &'a str, said: &str) {

@@ -3,7 +3,7 @@
 //!
 //! The program records each reply and each result twice: as it arrives, without a time, and as input
 //! of its core, with a time. The second record counts, so a request that is repeated after an error
-//! leaves no record. Changes of what the program shows follow, with the state of the turn: its end is
+//! leaves no record. Only what the program shows has the beginning of an interrupted reply. Changes of what the program shows follow, with the state of the turn: its end is
 //! the end of the session. `meta.json` has the model, the directory, the title and the child sessions.
 //! A compaction is a request, too, but its reply is no step.
 //!
@@ -17,7 +17,7 @@ mod record;
 
 use std::borrow::Cow;
 
-use record::{ABANDONED, Asked, DISCARDED, Fault};
+use record::{ABANDONED, Asked, DISCARDED, Fault, Shown};
 
 use super::conversation::Conversation;
 use super::ends::{End, ends};
@@ -138,7 +138,7 @@ fields! {
         version = "recovery_journal_record_version", sequence, before, kind = "type", payload,
     }
     struct Payload {
-        params, input, kind, request, result, delta, callback = "callback_id", routing,
+        params, input, kind, request, result, delta, callback = "callback_id", routing, state,
     }
     struct Input { command, determinism }
     struct Command { kind = "type", action = "action_id", content, call = "call_id", result }
@@ -363,6 +363,10 @@ impl Reader for Session {
                 }
                 self.conversation.reply(None, asked, mark, part, draft);
             }
+            ("core_input", "completion_interrupted") => {
+                let part = part_of(record.text, None);
+                self.conversation.reply(None, None, mark, part, draft);
+            }
             ("core_input", "tool_succeeded" | "tool_failed") => {
                 self.result(&command, record.text, mark, draft);
             }
@@ -372,7 +376,8 @@ impl Reader for Session {
             ("action_result", _) => match abandoned(&payload) {
                 Some(result) => self.result(&result, record.text, mark, draft),
                 None => {
-                    draft.event(mark);
+                    let is_failure = payload.state == Some("\"failed\"");
+                    draft.event(mark.failed(is_failure));
                 }
             },
             ("action_intent", "completion") => {
@@ -412,7 +417,7 @@ impl Reader for Session {
                 draft.event(mark);
                 self.permissions.answer(short(payload.callback).as_deref());
             }
-            ("projection_delta", _) => self.shown(&payload, mark, draft),
+            ("projection_delta", _) => self.shown(&payload, record.text, mark, draft),
             ("compacted" | "missing" | "discarded", _) => {
                 draft.event(mark);
                 if let Some(made) = &mut self.made {
@@ -581,7 +586,13 @@ impl Session {
     }
 
     /// Handles a change of what the program shows.
-    fn shown(&mut self, payload: &Payload<'_>, mark: EventDraft<'_>, draft: &mut Draft<'_>) {
+    fn shown(
+        &mut self,
+        payload: &Payload<'_>,
+        record: &str,
+        mark: EventDraft<'_>,
+        draft: &mut Draft<'_>,
+    ) {
         let states = walk::items(payload.delta.unwrap_or_default())
             .filter(|change| member(change, "op") == Some("\"set_envelope\""));
         let state = states
@@ -593,7 +604,16 @@ impl Session {
         let is_failure = end
             .as_ref()
             .is_some_and(|end| end.outcome == Outcome::Failed);
-        let at = draft.event(mark.failed(is_failure));
+        let at = match cut_off(payload) {
+            Some(reply) => {
+                let (asked, ts) = (millis(reply.created), millis(reply.updated));
+                let mark = EventDraft { ts, ..mark };
+                let part = part_of(record, None);
+                self.conversation.reply(None, asked, mark, part, draft);
+                draft.newest()
+            }
+            None => draft.event(mark.failed(is_failure)),
+        };
         let entries = walk::items(payload.delta.unwrap_or_default())
             .filter_map(|change| member(change, "entry"))
             .map(Entry::of);
@@ -649,6 +669,26 @@ impl Session {
             _ => end,
         });
         self.ends.settle_said(end, last, draft)
+    }
+}
+
+/// Returns the reply that was interrupted, if the user saw the beginning of it. No other record has its
+/// text.
+fn cut_off<'a>(payload: &Payload<'a>) -> Option<Shown<'a>> {
+    let mut changes = walk::items(payload.delta.unwrap_or_default());
+    changes.find_map(|change| {
+        let entry = member(change, "entry").map(Shown::of);
+        entry.filter(Shown::is_cut_off)
+    })
+}
+
+/// Returns the part of a step whose reply was interrupted after these words.
+fn interrupted(words: String) -> Part {
+    Part {
+        text: vec![words],
+        error: Some("interrupted".to_owned()),
+        is_incomplete: true,
+        ..Part::default()
     }
 }
 
@@ -730,7 +770,12 @@ fn part_of(record: &str, step: Option<&Part>) -> Part {
         .or_else(|| abandoned(&payload))
         .unwrap_or_default();
     let mut part = Part::default();
+    if let Some(reply) = cut_off(&payload) {
+        return interrupted(spoken(reply.content));
+    }
     match command.kind {
+        // Made from the state.
+        Some("\"completion_interrupted\"") => return interrupted(spoken(command.content)),
         Some("\"completion_succeeded\"") => {
             let reply = command.result.map(Reply::of).unwrap_or_default();
             part.finish = text(reply.finish);

@@ -1,5 +1,7 @@
 //! Defines what journals and saved states have in common.
 
+use crate::format::value::spoken;
+
 /// The error of a call that was running when the turn was interrupted.
 pub(super) const ABANDONED: &str = "effect_recovery_failed";
 
@@ -10,5 +12,20 @@ pub(super) const DISCARDED: &str =
 
 fields! {
     pub(super) struct Fault { code, message }
+    pub(super) struct Shown {
+        kind = "type", role, content, outcome, created = "createdAt", updated = "updatedAt", detail, state,
+    }
     pub(super) struct Asked { content, role, name, outcome, call = "tool_call_id" }
+    struct Fate { kind = "type", cause }
+}
+
+impl Shown<'_> {
+    /// Returns whether the entry is a reply that was interrupted after its first words.
+    pub(super) fn is_cut_off(&self) -> bool {
+        let fate = self.outcome.map(Fate::of).unwrap_or_default();
+        self.kind == Some("\"message\"")
+            && self.role == Some("\"assistant\"")
+            && (fate.kind, fate.cause) == (Some("\"discarded\""), Some("\"interrupt\""))
+            && !spoken(self.content).trim().is_empty()
+    }
 }

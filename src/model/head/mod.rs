@@ -282,9 +282,10 @@ impl StepHead {
     }
 
     /// Returns whether something failed, apart from commands that returned nonzero: a tool failed,
-    /// no decision is recorded, the reply is incomplete, or the line is unreadable.
+    /// no decision is recorded, the reply is incomplete but wasn't interrupted, or the line is unreadable.
     pub fn is_failed(&self) -> bool {
-        !self.fate.is_readable() || self.error.is_some() || self.is_undecided()
+        let has_error = self.error.is_some() && !self.is_interrupted();
+        !self.fate.is_readable() || has_error || self.is_undecided()
     }
 
     /// Returns whether no decision is recorded, as far as the line is readable.
@@ -299,12 +300,27 @@ impl StepHead {
             .is_some_and(|error| error.starts_with(NO_REPLY) || error.starts_with(BROKEN_REPLY))
     }
 
-    /// Returns whether the error is a cancelled call, which isn't a failure of the tool.
+    /// Returns whether the error is a cancelled call or an interrupted reply, which isn't a failure.
     pub fn is_cancelled(&self) -> bool {
-        self.error
-            .as_deref()
-            .is_some_and(|error| error.starts_with(CANCELLED))
-            && self.calls.iter().any(|call| call.end == CallEnd::Stopped)
+        let is_stopped = || self.calls.iter().any(|call| call.end == CallEnd::Stopped);
+        let error = self.error.as_deref().unwrap_or_default();
+        error.starts_with(CANCELLED) && is_stopped() || self.is_interrupted()
+    }
+
+    /// Returns whether the step is a reply that was interrupted after its first words.
+    pub fn is_interrupted(&self) -> bool {
+        const WORDS: [&str; 5] = [
+            "interrupted",
+            "aborted",
+            "request was aborted",
+            "this operation was aborted",
+            "the operation was aborted",
+        ];
+        let error = self.error.as_deref().unwrap_or_default();
+        error.strip_prefix(BROKEN_REPLY).is_some_and(|words| {
+            let words = words.trim_end_matches('.');
+            WORDS.iter().any(|word| word.eq_ignore_ascii_case(words))
+        })
     }
 
     /// Returns the tools that the first actions name, in order.
@@ -615,7 +631,9 @@ impl StepHead {
         if let Some((prefix, words)) = prefix.zip(words) {
             let line = telling_line(words, Tells::First);
             self.error = Some(one_line(&format!("{prefix}{line}"), MAX_LINE_BYTES).into());
-            self.failure = names.intern_message(&fold(&line));
+            if !self.is_interrupted() {
+                self.failure = names.intern_message(&fold(&line));
+            }
         }
     }
 

@@ -158,7 +158,10 @@ fn write_step(out: &mut dyn Write, view: &RunView<'_>, step_view: &StepView) -> 
     let marks: Vec<&str> = step_view
         .marks
         .iter()
-        .map(|mark| mark.meaning.as_str())
+        .map(|mark| match mark.class {
+            "mk cut" => mark.text.as_str(),
+            _ => mark.meaning.as_str(),
+        })
         .filter(|mark| !mark.is_empty())
         .collect();
     let marks = if marks.is_empty() {

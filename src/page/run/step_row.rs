@@ -245,10 +245,11 @@ pub(crate) fn sign(step: &StepHead, group: Option<&Group>) -> Option<Sign> {
         return Some(error(format!("error{recovered}: {text}")));
     }
     if let Some(text) = &step.error {
-        let what = if step.is_cancelled() {
-            "call "
-        } else {
-            "tool error: "
+        // The error of a reply says so itself.
+        let what = match (step.is_of_reply(), step.is_cancelled()) {
+            (true, _) => "",
+            (false, true) => "call ",
+            (false, false) => "tool error: ",
         };
         return Some(error(format!("{what}{text}")));
     }

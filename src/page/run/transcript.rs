@@ -1136,7 +1136,7 @@ impl<'a> Writer<'a> {
         let notes = step_view
             .marks
             .into_iter()
-            .filter(|mark| matches!(mark.class, "mk retry" | "mk stop"));
+            .filter(|mark| matches!(mark.class, "mk retry" | "mk stop" | "mk cut"));
         let (answer, description) = step_view
             .decision
             .map(|decision| (decision.answer, decision.description))

@@ -11,8 +11,8 @@ use crate::model::json::{Json, walk};
 use crate::model::names::capped;
 use crate::model::step::{Call, Value as TraceValue};
 use crate::model::{
-    CriticAction, EventHead, EventKind, Fate, MAX_LINE_BYTES, Record, Span, StateRecord, Step,
-    StepHead, TraceFile,
+    BROKEN_REPLY, CriticAction, EventHead, EventKind, Fate, MAX_LINE_BYTES, Record, Span,
+    StateRecord, Step, StepHead, TraceFile,
 };
 use crate::page::part::action::{Actions, Pair};
 use crate::page::part::fold::{Fold, Folded, Part, ValueLinks};
@@ -340,7 +340,14 @@ fn read_line(
         .critics
         .iter_mut()
         .for_each(|critic| critic.colour(&view.summary.critics));
-    if step_view.error.is_none() {
+    // A mark names the interruption of a reply.
+    let is_interrupted = || {
+        view.index
+            .steps()
+            .get(n)
+            .is_some_and(|step| step.is_interrupted())
+    };
+    if step_view.error.is_none() && !is_interrupted() {
         step_view.error = step.error.and_then(|error| own_error(&error.json(), fold));
     }
 }
@@ -488,16 +495,21 @@ fn marks(view: &RunView<'_>, n: usize, group: Option<&Group>) -> Vec<Sign> {
             },
         ));
     }
-    if step.error.is_some() {
+    if let (true, Some(error)) = (step.is_interrupted(), &step.error) {
+        let why = error.trim_start_matches(BROKEN_REPLY);
         marks.push(Sign::word(
-            "mk err",
-            "error",
-            if step.is_cancelled() {
-                "call cancelled"
-            } else {
-                "tool error"
-            },
+            "mk cut",
+            "split",
+            format!("reply cut off: {why}"),
         ));
+    } else if step.error.is_some() {
+        let words = match (step.is_of_reply(), step.is_cancelled()) {
+            (true, _) if step.is_undecided() => "no reply",
+            (true, _) => "incomplete reply",
+            (false, true) => "call cancelled",
+            (false, false) => "tool error",
+        };
+        marks.push(Sign::word("mk err", "error", words));
     } else if step.fate.is_readable() && step.is_undecided() {
         marks.push(Sign::word("mk err", "error", "no decision recorded"));
     }

@@ -893,6 +893,71 @@ fn a_resumption_leaves_the_key_of_a_session_as_it_is() {
     assert_eq!(said.code, 0, "{}", said.stderr);
 }
 
+/// A prompt, and the change of what the program shows when the reply to it is interrupted after its first
+/// words.
+const INTERRUPTED: &str = r#"{"payload":{"input":{"command":{"type":"user_message","content":[{"text":"Tell a story.","type":"text"}]},"determinism":{"time_unix_ms":1777888900000}}},"recovery_journal_record_version":1,"sequence":900,"type":"core_input"}
+{"payload":{"delta":[{"entry":{"content":[{"text":"Once upon","type":"text"}],"createdAt":1777888901000,"updatedAt":1777888902000,"outcome":{"cause":"interrupt","type":"discarded"},"role":"assistant","type":"message"},"op":"append_entry"},{"op":"set_envelope","state":{"latestTurn":{"status":"interrupted","reason":"client interrupt"}}}]},"recovery_journal_record_version":1,"sequence":901,"type":"projection_delta"}
+"#;
+
+#[test]
+fn an_interrupted_reply_is_a_step_that_did_not_fail() {
+    let temp = tempfile::tempdir().expect("a directory");
+    let path = temp.path().join("journal.jsonl");
+    let text = std::fs::read_to_string(journal(1)).expect("the sample");
+    std::fs::write(&path, format!("{text}{INTERRUPTED}")).expect("written");
+    let run = read(&path);
+    let step = run.step(4);
+    assert_eq!(step["model_response"]["text"], "Once upon");
+    assert_eq!(step["error"]["phase"], "reply");
+    assert_eq!(step["decision"]["mode"], "thought");
+    let row = &run.row;
+    assert_eq!((row.steps, row.errors, row.issues), (5, 1, (0, 0)));
+    assert_eq!(row.answer, None);
+    let head = run.index.steps().get(4).expect("a step");
+    assert!(head.is_interrupted() && head.is_cancelled() && head.is_ok());
+    assert_eq!(
+        &*row.verdict.sentence,
+        "Cancelled after step 4: client interrupt · Vibe records hitting a time, token or cost limit the same way"
+    );
+    // A reply that the program asks for again isn't one that the user saw.
+    let retried = changed(1, |text| {
+        let again = INTERRUPTED.replace("\"cause\":\"interrupt\"", "\"cause\":\"retry\"");
+        format!("{text}{again}")
+    });
+    assert_eq!(retried.row.steps, 4);
+    // An interruption before the first word leaves no step.
+    let empty = changed(1, |text| {
+        format!("{text}{}", INTERRUPTED.replace("Once upon", " "))
+    });
+    assert_eq!(empty.row.steps, 4);
+}
+
+#[test]
+fn a_saved_state_has_an_interrupted_reply() {
+    let temp = tempfile::tempdir().expect("a directory");
+    let path = closed(temp.path());
+    let chunk = path
+        .ancestors()
+        .nth(2)
+        .expect("a session")
+        .join("chunks/cc.json");
+    let mut entries: serde_json::Value =
+        serde_json::from_str(&std::fs::read_to_string(&chunk).expect("read")).expect("JSON");
+    let reply = serde_json::json!({"type": "message", "role": "assistant", "createdAt": 1_777_888_804_000_u64,
+        "updatedAt": 1_777_888_805_000_u64, "content": [{"type": "text", "text": "And th"}],
+        "outcome": {"type": "discarded", "cause": "interrupt"}});
+    // It ended the first turn.
+    let list = entries.as_array_mut().expect("a list");
+    list.insert(list.len() - 1, reply);
+    std::fs::write(&chunk, entries.to_string()).expect("written");
+    let run = read(&path);
+    assert_eq!((run.row.steps, run.row.turns), (5, Some(2)));
+    let step = run.step(3);
+    assert_eq!(step["model_response"]["text"], "And th");
+    assert_eq!(step["error"]["message"], "interrupted");
+    assert_eq!(run.step(4)["decision"]["final_answer"], "Again.");
+}
+
 /// Changes the words of a journal, and reads it.
 fn changed(session: u8, change: impl Fn(&str) -> String) -> super::Read {
     let text = std::fs::read_to_string(journal(session)).expect("the sample");
