@@ -16,7 +16,7 @@ use crate::live::{Editor, EditorFile};
 use crate::model::time::Stamp;
 use crate::model::{Index, Lines, RunKey};
 use crate::page::part::href;
-use crate::page::part::sign::Link;
+use crate::page::part::sign::{Link, Phrase};
 use crate::page::part::svg::PhaseClass;
 use crate::page::part::text::{Line, one_line};
 use crate::page::shell::Status;
@@ -182,6 +182,11 @@ impl RunView<'_> {
     /// Returns what pages call the run: its title, shortened.
     pub(crate) fn name(&self) -> String {
         name(self.summary)
+    }
+
+    /// Returns the name with its code.
+    pub(crate) fn coded_name(&self) -> Phrase {
+        Phrase::coded(&self.name())
     }
 
     /// Names the sub-agent that made step `n`. Empty if the run's own agent did.

@@ -500,6 +500,44 @@ fn edits(id: &str, task: &str, new: &str, printed: &str) -> String {
 }
 
 #[test]
+fn answers_are_markdown_and_titles_have_code() {
+    let dir = tempfile::tempdir().unwrap();
+    let end = |id: &str, answer: &str| {
+        edits(id, "Run `make`.", "x = 2", "ok")
+            + &serde_json::json!({"type": "assistant", "uuid": format!("{id}z"), "sessionId": id, "timestamp": "2026-01-02T04:00:00Z",
+                "message": {"id": "z", "role": "assistant", "model": "m", "stop_reason": "end_turn",
+                    "content": [{"type": "text", "text": answer}]}}).to_string()
+            + "\n"
+    };
+    let answer = "It **passes**:\n\n- `make` is fast";
+    fs::write(dir.path().join("a.jsonl"), end("a", answer)).unwrap();
+    let other = "## Nothing\n\nworks <b>here</b> at all";
+    fs::write(dir.path().join("b.jsonl"), end("b", other)).unwrap();
+    let board = Board::serve(dir.path());
+    board.until_read();
+    let page = Html::parse_document(board.get("/compare?a=a.jsonl&b=b.jsonl").text());
+    for part in ["h1", ".ab h2"] {
+        assert!(!texts(&page, part).concat().contains('`'), "{part}");
+        assert!(texts(&page, &format!("{part} code")).contains(&"make".to_owned()));
+    }
+    assert_eq!(texts(&page, ".ab .facts strong"), ["passes"]);
+    assert_eq!(texts(&page, ".ab .facts li code"), ["make"]);
+    assert_eq!(texts(&page, ".ab .facts .md-h"), ["Nothing"]);
+    assert!(texts(&page, ".ab .facts b").is_empty());
+    // The last steps side by side have little in common, so nothing is marked.
+    let last = texts(&page, ".align tbody tr").len();
+    let at = (0..=last).rev().find_map(|at| {
+        let page = board.get(&format!("/compare/replay?a=a.jsonl&b=b.jsonl&at={at}"));
+        let page = Html::parse_document(page.text());
+        let strong = texts(&page, ".diverge dd .md strong");
+        (!strong.is_empty()).then_some(strong)
+    });
+    assert_eq!(at.unwrap_or_default(), ["passes"]);
+    let share = Html::parse_document(board.get("/runs/a.jsonl/share").text());
+    assert_eq!(texts(&share, ".pagehead code"), ["make"]);
+}
+
+#[test]
 fn rows_say_what_the_steps_did_and_long_results_are_folded() {
     let dir = tempfile::tempdir().unwrap();
     let long: Vec<String> = (0..30).map(|n| format!("line {n}")).collect();

@@ -32,8 +32,9 @@ use crate::page::compare::moment::{Opened, side_class};
 use crate::page::error::{Answer, WebError};
 use crate::page::extract::{MAX_RUNS, no_such_run};
 use crate::page::params::Params;
+use crate::page::part::fold::Folded;
 use crate::page::part::href;
-use crate::page::part::sign::{Link, Sign};
+use crate::page::part::sign::{Link, Phrase, Sign};
 use crate::page::part::text::{self, Block, one_line};
 use crate::page::part::tool::relative_in_text;
 use crate::page::run::step_row::in_words;
@@ -400,6 +401,14 @@ impl<'a> CompareBody<'a> {
         heading(&self.runs.iter().map(|run| run.summary).collect::<Vec<_>>())
     }
 
+    /// Returns the heading with the code in titles.
+    fn coded_heading(&self) -> Phrase {
+        if self.runs.len() > 2 {
+            return Phrase::from(self.heading());
+        }
+        coded_heading(&self.runs.iter().map(|run| run.summary).collect::<Vec<_>>())
+    }
+
     /// Returns how many settings are shown at once. Each has up to two elements for each run.
     fn settings_at_once(&self) -> usize {
         (SETTING_ELEMENTS / (3 + 2 * self.runs.len())).max(1)
@@ -538,31 +547,50 @@ fn elements<'a>(steps: impl Iterator<Item = Option<&'a StepHead>>) -> usize {
 
 /// Names the compared runs: `“A title” and “B title”`. Runs with the same title are counted.
 fn heading(runs: &[&Summary]) -> String {
+    heading_parts(runs).concat()
+}
+
+/// Returns the same with the code in titles.
+fn coded_heading(runs: &[&Summary]) -> Phrase {
+    let parts = heading_parts(runs).into_iter();
+    parts.fold(Phrase::new(), |words, part| words.with_code(&part))
+}
+
+/// Returns the titles and the words between them.
+fn heading_parts(runs: &[&Summary]) -> Vec<String> {
     let names: Vec<String> = runs
         .iter()
         .map(|run| one_line(name(run).trim_end_matches('.'), MAX_TITLE).0)
         .collect();
+    let parts = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
     match names.as_slice() {
-        [] => "Compare".to_owned(),
-        [one] => one.clone(),
+        [] => parts(&["Compare"]),
+        [one] => parts(&[one]),
         [first, rest @ ..] if rest.iter().all(|name| name == first) => {
             let is_one = runs
                 .split_first()
                 .is_some_and(|(one, others)| others.iter().all(|other| other.key == one.key));
             match is_one {
-                true => format!("“{first}” and itself"),
-                false => format!("{} of “{first}”", format::counted(names.len(), "run")),
+                true => parts(&["“", first, "” and itself"]),
+                false => {
+                    let count = format::counted(names.len(), "run");
+                    parts(&[&count, " of “", first, "”"])
+                }
             }
         }
-        [one, other] => format!("“{one}” and “{other}”"),
-        [one, two, three] => format!("“{one}”, “{two}” and “{three}”"),
-        [one, two, rest @ ..] => format!("“{one}”, “{two}” and {} more", rest.len()),
+        [one, other] => parts(&["“", one, "” and “", other, "”"]),
+        [one, two, three] => parts(&["“", one, "”, “", two, "” and “", three, "”"]),
+        [one, two, rest @ ..] => {
+            let more = format!("” and {} more", rest.len());
+            parts(&["“", one, "”, “", two, &more])
+        }
     }
 }
 
-/// Returns the first lines of prose.
-fn prose(text: &str) -> Block {
-    Block::beginning(text.trim_start(), MAX_ANSWER_LINES, MAX_ANSWER)
+/// Returns the first lines of prose, as Markdown if it contains any.
+fn prose(text: &str) -> Folded {
+    let text = Block::beginning(text.trim_start(), MAX_ANSWER_LINES, MAX_ANSWER);
+    Folded::prose_of(&text.to_string())
 }
 
 /// The aligned steps of three or more runs.
@@ -1039,8 +1067,8 @@ fn cells_of_several<'a>(runs: &[RunView<'a>], row: &RowOfSeveral) -> Vec<Option<
 }
 
 /// Returns the title for the summary of a run.
-fn card_title(summary: &Summary) -> String {
-    one_line(summary.title(), MAX_CARD_TITLE).0
+fn card_title(summary: &Summary) -> Phrase {
+    Phrase::coded(&one_line(summary.title(), MAX_CARD_TITLE).0)
 }
 
 /// Returns the task of a run, without the title that it begins with. `None` if it says no more.

@@ -12,7 +12,7 @@ use crate::model::step::{Call, Changes, Outcome, Value};
 use crate::model::strict::indented;
 use crate::model::{CriticAction, Step, TraceFile};
 use crate::page::part::critic::Critic;
-use crate::page::part::fold::{Fold, ValueLinks};
+use crate::page::part::fold::{Fold, Folded, ValueLinks};
 use crate::page::part::sign::{Link, Phrase, Sign};
 use crate::page::part::state_diff::StateDiff;
 use crate::page::part::text::{Block, Line, one_line};
@@ -59,6 +59,9 @@ enum Part {
     Words(Phrase),
     /// Text with differences marked, and what is folded of a long one.
     Text(Vec<Mark>, Option<Rest>),
+    /// Prose without marks, as Markdown if it contains any, and what is folded: the number of lines and
+    /// the text.
+    Prose(Folded, Option<(usize, Folded)>),
     /// The reason that there is nothing to show.
     Missing(&'static str),
 }
@@ -209,7 +212,12 @@ fn parts(
             .filter(|_| *term != "Result" || same_call)
             .and_then(|(_, text)| text.as_deref().ok());
         match text {
-            Ok(text) => (*term, folded(&marked(text, other, side))),
+            Ok(text) => {
+                let marked = marked(text, other, side);
+                let is_prose = matches!(*term, "Thought" | "Answer") && !is_alike(&marked);
+                let part = is_prose.then(|| prose(text)).flatten();
+                (*term, part.unwrap_or_else(|| folded(&marked)))
+            }
             Err(why) => (*term, Part::Missing(why)),
         }
     };
@@ -251,6 +259,43 @@ fn marked(text: &str, other: Option<&str>, Side { is_a, most }: Side) -> Vec<(Ki
         _ => None,
     };
     parts.iter().enumerate().filter_map(piece).collect()
+}
+
+/// Returns whether a text has marks and at least half of it has none, so that they say what differs.
+fn is_alike(pieces: &[(Kind, String)]) -> bool {
+    let len = |is_same: bool| {
+        let pieces = pieces.iter();
+        let pieces = pieces.filter(|(kind, _)| (*kind == Kind::Same) == is_same);
+        pieces.map(|(_, text)| text.len()).sum::<usize>()
+    };
+    len(false) > 0 && len(true) >= len(false)
+}
+
+/// Folds a long text at the end of a paragraph. Returns `None` if it contains no Markdown.
+fn prose(text: &str) -> Option<Part> {
+    let whole = Folded::prose_of(text);
+    if !whole.is_markdown() {
+        return None;
+    }
+    let lines = text.lines().count();
+    let (mut at, mut end, mut is_fence) = (0, None, false);
+    for (n, line) in text.split_inclusive('\n').enumerate() {
+        is_fence ^= line.trim_start().starts_with("```");
+        let is_end = !is_fence && line.trim().is_empty() && n > 0;
+        if is_end && (n <= SHOWN_LINES || end.is_none()) {
+            end = Some((n, at));
+        }
+        at += line.len();
+    }
+    let end = end.filter(|(n, _)| lines > MAX_LINES && lines - n > 1);
+    let Some((n, (head, rest))) = end.map(|(n, at)| (n, text.split_at(at))) else {
+        return Some(Part::Prose(whole, None));
+    };
+    let rest = Folded::prose_of(rest.trim_start_matches('\n'));
+    Some(Part::Prose(
+        Folded::prose_of(head),
+        Some((lines - n - 1, rest)),
+    ))
 }
 
 /// Folds the lines of a long text after the first [`SHOWN_LINES`].

@@ -24,7 +24,9 @@ use crate::page::extract::{RunParam, no_such_step};
 use crate::page::params::Params;
 use crate::page::part::href;
 use crate::page::part::share_form::{Check, ShareForm, Sizes, turn_of};
-use crate::page::part::text::{Line, one_line};
+use crate::page::part::sign::Phrase;
+use crate::page::part::text::one_line;
+use crate::page::part::{highlight, href};
 use crate::page::run::handler::{related_runs, shell};
 use crate::page::run_view::{RunView, page_title};
 use crate::page::shell::{Shell, now};
@@ -47,7 +49,7 @@ struct SharePage {
     form: ShareForm,
     run: String,
     /// The title of the run, or its key.
-    of: Line,
+    of: Phrase,
 }
 
 /// `GET /runs/{key}/share`: the form, with what will be redacted.
@@ -93,7 +95,7 @@ pub(crate) async fn page(
         Ok::<_, WebError>(SharePage {
             shell,
             run: href::run(view.key()),
-            of: one_line(view.summary.title(), TITLE_CHARS).0.into(),
+            of: Phrase::coded(&one_line(view.summary.title(), TITLE_CHARS).0),
             form: ShareForm::new(&view, step)
                 .checked(Check::new(&preview, MAX_PREVIEW))
                 .sized(sizes(&view, run.dir().bytes())),

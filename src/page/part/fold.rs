@@ -528,6 +528,19 @@ impl Folded {
         }
     }
 
+    /// Creates prose that needs no fold, as Markdown if it contains any.
+    pub(crate) fn prose_of(text: &str) -> Self {
+        Self {
+            markdown: Markdown::of(text),
+            ..Self::whole(text).prose()
+        }
+    }
+
+    /// Returns whether it's shown as Markdown.
+    pub(crate) fn is_markdown(&self) -> bool {
+        self.markdown.is_some()
+    }
+
     /// Names the text. Its lines then scroll instead of wrapping, unless they are too long to scroll.
     #[must_use]
     pub(crate) fn named(mut self, name: impl Into<Line>) -> Self {

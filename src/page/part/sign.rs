@@ -130,7 +130,12 @@ impl Phrase {
 
     /// Returns a line whose text between backticks is code.
     pub(crate) fn coded(line: &str) -> Self {
-        let mut words = Self::new();
+        Self::new().with_code(line)
+    }
+
+    /// Adds such a line.
+    pub(crate) fn with_code(self, line: &str) -> Self {
+        let mut words = self;
         let mut rest = line;
         while let Some((before, code, after)) = rest.split_once('`').and_then(|(before, from)| {
             let (code, after) = from.split_once('`')?;
