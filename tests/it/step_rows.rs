@@ -162,8 +162,10 @@ fn a_small_context_is_visible_in_the_strip() {
                 .collect::<Vec<_>>()
         })
         .collect();
+    // It's visible, but much lower than a context of a third of the window.
+    let peak = heights.iter().copied().fold(0.0, f64::max);
     assert!(
-        heights.iter().any(|height| *height >= 6.0) && heights.contains(&2.0),
+        (3.0..5.0).contains(&peak) && heights.contains(&2.0),
         "{heights:?} in {paths:?}"
     );
 }

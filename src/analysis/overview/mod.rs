@@ -33,7 +33,10 @@ pub(crate) struct Context {
 /// The extremes of some steps, each with its step.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct Extremes {
-    /// The first step with each of the [`MARKS`], and the number of steps that have it.
+    /// The number of steps.
+    pub steps: usize,
+    /// The first step with each of the [`MARKS`], and the number of steps that have it. A failed step has
+    /// no further mark for its failed command.
     pub marks: [Option<(usize, usize)>; MARKS.len()],
     /// The first step that follows a person's prompt, and the number of such steps.
     pub turns: Option<(usize, usize)>,
@@ -68,6 +71,7 @@ impl Extremes {
 
     /// Adds step `n`.
     fn see(&mut self, n: usize, step: &Seen) {
+        self.steps += 1;
         let count = |own: &mut Option<(usize, usize)>, is_one: bool| {
             if is_one {
                 own.get_or_insert((n, 0)).1 += 1;
@@ -100,6 +104,7 @@ impl Extremes {
 
     /// Adds the extremes of later steps.
     fn add(&mut self, other: &Self) {
+        self.steps += other.steps;
         let more = |own: &mut Option<(usize, usize)>, other: Option<(usize, usize)>| {
             *own = match (*own, other) {
                 (Some((n, count)), Some((_, more))) => Some((n, count + more)),
@@ -230,8 +235,10 @@ fn compacted(index: &Index) -> Vec<usize> {
 /// Returns what the extremes need of step `n`, except whether a turn or a compaction comes before it.
 fn seen(index: &Index, n: usize) -> Option<Seen> {
     let step = index.steps().get(n)?;
+    // A step that failed because its command did has one mark.
+    let is_again = |mark| mark == StepFlag::Code && has(index, n, StepFlag::Error);
     Some(Seen {
-        marks: MARKS.map(|mark| has(index, n, mark)),
+        marks: MARKS.map(|mark| has(index, n, mark) && !is_again(mark)),
         is_turn: false,
         is_compacted: false,
         lowest: step.lowest_score(),

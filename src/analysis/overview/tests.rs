@@ -29,6 +29,22 @@ fn critic(action: &str, score: f64) -> String {
 }
 
 #[test]
+fn a_step_whose_command_failed_has_one_mark() {
+    let failed = |status: &str| {
+        format!(
+            r#", "actions": [{{"name": "bash"}}], "action_results": [{{"status": "{status}", "error": null, "returncode": 9}}]"#
+        )
+    };
+    let marks = |status: &str| {
+        Overview::new(&run(&[failed(status)]), None, 1, |n| (n, n))
+            .whole
+            .marks
+    };
+    assert_eq!(marks("error"), [Some((0, 1)), None, None, None]);
+    assert_eq!(marks("success"), [None, None, None, Some((0, 1))]);
+}
+
+#[test]
 fn a_column_keeps_the_worst_of_each_kind() {
     const STEPS: usize = 10_000;
     let mut steps = vec![critic("continue", 0.9); STEPS];
@@ -41,6 +57,7 @@ fn a_column_keeps_the_worst_of_each_kind() {
         (n * 1_000 / STEPS, n * 1_000 / STEPS)
     });
     let column = overview.columns[350];
+    assert_eq!((column.steps, overview.whole.steps), (10, STEPS));
     assert_eq!(
         column.marks,
         [Some((3_503, 1)), None, Some((3_501, 1)), None]

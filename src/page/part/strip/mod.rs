@@ -30,8 +30,8 @@ const LABELS: usize = 20;
 const SCORE: usize = 16;
 const TIME: usize = 10;
 const CONTEXT: usize = 28;
-const MARK: usize = 5;
-/// The smallest height of a bar of input tokens.
+const MARK: usize = 6;
+/// The smallest height of a bar of input tokens, and of a mark.
 const LEAST: usize = 2;
 const GAP: usize = 2;
 
@@ -123,9 +123,16 @@ impl Strip {
             strip
                 .legend
                 .push(("hit", "", words, (layout.to)(first_step)));
-            strip
-                .lanes
-                .push(("hit", dashes(layout.hits.iter().copied(), strip.height)));
+            strip.lanes.push((
+                "hit",
+                bars(
+                    layout
+                        .hits
+                        .iter()
+                        .map(|is_hit| f64::from(u8::from(*is_hit))),
+                    strip.height,
+                ),
+            ));
             strip.height += MARK + GAP;
         }
         let every = steps.div_ceil(LABELS).max(1);
@@ -222,9 +229,9 @@ pub(crate) fn lanes(overview: &Overview) -> (Vec<(&'static str, String)>, usize)
     }
     if let Some(fullest) = whole.fullest {
         let window = overview.window.map_or(0, |window| window.tokens);
-        // The peak of a small context reaches a quarter of the height. The words state its share.
+        // The peak of a small context reaches an eighth of the height. The words state its share.
         let all = window
-            .min(fullest.input.saturating_mul(4))
+            .min(fullest.input.saturating_mul(8))
             .max(fullest.input);
         // Whole pixels, because neighbors are often alike and then share a line of the path.
         let height = |tokens: u64| {
@@ -276,10 +283,12 @@ pub(crate) fn lanes(overview: &Overview) -> (Vec<(&'static str, String)>, usize)
             at.map_or(column.turns, |at| column.marks.get(at).copied().flatten())
         };
         if of(whole).is_some() {
-            lanes.push((
-                class,
-                dashes(columns.iter().map(|column| of(column).is_some()), top),
-            ));
+            // Of several steps in a column, the height shows the share that has the mark.
+            let share = |column: &Extremes| match (of(column), at) {
+                (Some((_, count)), Some(_)) => count as f64 / column.steps.max(1) as f64,
+                (found, _) => f64::from(u8::from(found.is_some())),
+            };
+            lanes.push((class, bars(columns.iter().map(share), top)));
             top += MARK + GAP;
         }
     }
@@ -319,19 +328,25 @@ fn stairs(heights: impl Iterator<Item = Option<f64>>, top: usize, base: Option<u
     path
 }
 
-/// Draws a dash for each group of adjacent columns that have a mark.
-fn dashes(has: impl Iterator<Item = bool>, top: usize) -> String {
+/// Draws a bar for each group of adjacent columns with the same share of marked steps, as high as the
+/// share.
+fn bars(shares: impl Iterator<Item = f64>, top: usize) -> String {
     let mut path = String::new();
-    let y = top as f64 + MARK as f64 / 2.0;
-    let mut open = None;
-    for (x, has) in has.chain([false]).enumerate() {
-        match (open, has) {
-            (None, true) => open = Some(x),
-            (Some(first), false) => {
-                let _ = write!(path, "M{first} {y}h{}", x - first);
-                open = None;
-            }
-            _ => {}
+    let base = top + MARK;
+    // Half pixels can be seen.
+    let height = |share: f64| match share > 0.0 {
+        true => ((share * MARK as f64).max(LEAST as f64) * 2.0).round() / 2.0,
+        false => 0.0,
+    };
+    let mut open: Option<(usize, f64)> = None;
+    for (x, height) in shares.map(height).chain([0.0]).enumerate() {
+        if let Some((first, own)) = open.filter(|(_, own)| *own != height) {
+            let y = base as f64 - own;
+            let _ = write!(path, "M{first} {base}V{y}H{x}V{base}");
+            open = None;
+        }
+        if height > 0.0 && open.is_none() {
+            open = Some((x, height));
         }
     }
     path

@@ -12,10 +12,15 @@ fn what_is_missing_is_a_gap() {
 }
 
 #[test]
-fn marks_beside_each_other_are_one_dash() {
+fn marks_beside_each_other_are_one_bar_as_high_as_their_share() {
     assert_eq!(
-        dashes([true, true, false, true].into_iter(), 10),
-        "M0 12.5h2M3 12.5h1"
+        bars([1.0, 1.0, 0.0, 1.0].into_iter(), 10),
+        "M0 16V10H2V16M3 16V10H4V16"
     );
-    assert_eq!(dashes([false].into_iter(), 10), "");
+    assert_eq!(bars([0.0].into_iter(), 10), "");
+    // A seventh is still seen, and less than a half.
+    assert_eq!(
+        bars([1.0 / 7.0, 0.5, 0.0].into_iter(), 10),
+        "M0 16V14H1V16M1 16V13H2V16"
+    );
 }
