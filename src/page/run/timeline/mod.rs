@@ -25,6 +25,9 @@ pub(crate) use crate::page::run::timeline::shown::Shown;
 use crate::page::run::timeline::tables::{Slow, ToolRow, model_lane, slowest, tools};
 use crate::page::run_view::{RunView, micros};
 
+/// The axis begins with the run if its first step begins at most so much later; microseconds.
+const MAX_LEAD: i64 = 10_000_000;
+
 /// The timeline of a run (`#timeline`).
 #[derive(Template)]
 #[template(path = "run/timeline.html")]
@@ -57,6 +60,10 @@ impl<'a> Timeline<'a> {
         let lanes = Lanes::of(view.index);
         let children = view.children();
         let zero = view.zero().unwrap_or_default();
+        // The axis begins where the run does, unless that's long before its first step.
+        let first = lanes.blocks.iter().map(|block| block.from).min();
+        let lead = first.map(|first| first.saturating_sub(zero));
+        let lead = lead.filter(|lead| view.zero().is_some() && (1..=MAX_LEAD).contains(lead));
         let spans = lanes
             .blocks
             .iter()
@@ -66,7 +73,8 @@ impl<'a> Timeline<'a> {
                 children
                     .iter()
                     .filter_map(|(child, _)| picture::span(child)),
-            );
+            )
+            .chain(lead.map(|lead| (zero, zero.saturating_add(lead))));
         let scale = Scale::over(spans.collect(), !shown.has_whole_waits);
         let picture = scale.map(|scale| {
             let at = |seconds: f64| zero.saturating_add((seconds * 1e6) as i64);

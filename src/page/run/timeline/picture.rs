@@ -560,7 +560,8 @@ impl Names<'_> {
             });
         // The name of the link contains what is seen in it.
         let label = match &inside {
-            Some((_, words)) => format!("{label} ({words})"),
+            // Checkers of names ignore what is in brackets.
+            Some((_, words)) => format!("{label}, {words}"),
             None => label,
         };
         let height = (BLOCK - (rows - 1) as f64) / rows as f64;

@@ -1,7 +1,9 @@
 //! Converts times to positions on the scale of a timeline. Long gaps are cut from the scale.
 
-/// Shorter gaps are never cut; microseconds.
+/// Shorter gaps are never cut; microseconds. If all steps together take less than `SHORT`, gaps of that length are
+/// short.
 const SHORT: i64 = 10_000_000;
+const LEAST_SHORT: i64 = 1_000_000;
 /// A gap is cut if it's longer than this part of the time outside of gaps.
 const PART: i64 = 10;
 /// The mean width of a cut, as a share of the picture.
@@ -78,7 +80,9 @@ impl Scale {
     /// gaps are shortened.
     pub(super) fn over(mut spans: Vec<(i64, i64)>, cuts: bool) -> Option<Self> {
         spans.sort_unstable();
-        let busy = joined(&spans, if cuts { SHORT } else { i64::MAX });
+        let all = length(&joined(&spans, 0));
+        let short = all.clamp(LEAST_SHORT, SHORT);
+        let busy = joined(&spans, if cuts { short } else { i64::MAX });
         let shown = length(&busy);
         let mut gaps: Vec<i64> = busy
             .windows(2)
@@ -89,7 +93,7 @@ impl Scale {
             .collect();
         gaps.sort_unstable_by(|a, b| b.cmp(a));
         let longest = gaps.get(CUTS).copied().unwrap_or_default();
-        let parts = joined(&busy, SHORT.max(shown / PART).max(longest));
+        let parts = joined(&busy, short.max(shown / PART).max(longest));
         let shown = length(&parts);
         let cuts = parts.len().checked_sub(1)?;
         let cut = CUT.min(ALL_CUTS / cuts.max(1) as f64) * cuts as f64;
@@ -98,7 +102,7 @@ impl Scale {
         let weights: Vec<f64> = parts
             .windows(2)
             .map(|pair| match pair {
-                [a, b] => (b.0.saturating_sub(a.1) as f64 / SHORT as f64).log10() + 1.0,
+                [a, b] => (b.0.saturating_sub(a.1) as f64 / short as f64).log10() + 1.0,
                 _ => 1.0,
             })
             .map(|weight| weight.max(1.0))
@@ -349,6 +353,24 @@ mod tests {
             Scale::over(spans, true).unwrap().cuts().count()
         };
         assert_eq!((cuts(6 * MINUTE), cuts(6 * MINUTE + 1)), (0, 1));
+    }
+
+    #[test]
+    fn waits_of_a_quick_run_are_cut_alike() {
+        const SECOND: i64 = 1_000_000;
+        let spans = [
+            (0, 158_000),
+            (13_900_000, 14_100_000),
+            (20_350_000, 22_000_000),
+        ];
+        let scale = Scale::over(spans.to_vec(), true).unwrap();
+        let cuts: Vec<i64> = scale
+            .cuts()
+            .map(|(_, _, from, to)| (to - from) / SECOND)
+            .collect();
+        assert_eq!(cuts, [13, 6]);
+        let spans = vec![(0, 2 * SECOND), (5 * SECOND, 7 * SECOND)];
+        assert_eq!(Scale::over(spans, true).unwrap().cuts().count(), 0);
     }
 
     #[test]
