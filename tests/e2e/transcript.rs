@@ -448,7 +448,8 @@ fn keys_walk_each_place_of_a_text_also_within_a_step() {
     let now = |step: u32, before: &str| {
         page.wait(&format!(
             "(([range]) => range?.startContainer.parentElement.closest('.ts').dataset.n === '{step}'
-                && range.startContainer.data.slice(0, range.startOffset).split('\\n').at(-1) === '{before}'
+                && (own => (own.setStart(range.startContainer.parentElement.closest(':not(mark)'), 0), own.setEnd(range.startContainer, range.startOffset),
+                    own.toString().split('\\n').at(-1)))(new Range()) === '{before}'
                 && range.startContainer.parentElement.checkVisibility())
              ([...(CSS.highlights.get('found-now') ?? [])])"
         ));

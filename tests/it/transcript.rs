@@ -474,8 +474,12 @@ fn the_lines_around_a_found_text_are_shown() {
     ] {
         let shown = board.get(&format!("/runs/{key}{query}")).text().to_owned();
         assert!(
-            shown.contains("row 299\nrow 300\nrow 301"),
+            shown.contains("row 299\n<mark>row 300</mark>\nrow 301"),
             "{query}: {shown}"
+        );
+        assert!(
+            shown.contains("<details class=\"tool\" open>"),
+            "the call is open without scripts, too: {shown}"
         );
         assert!(!shown.contains("row 200\n"), "{query}: {shown}");
     }

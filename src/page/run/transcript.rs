@@ -26,7 +26,7 @@ use crate::page::part::attachment::{self, Attachment};
 use crate::page::part::fold::{Fold, Folded, ValueLinks};
 use crate::page::part::href;
 use crate::page::part::json_tree::find;
-use crate::page::part::sign::{Link, Phrase, Sign};
+use crate::page::part::sign::{Link, Phrase, Sign, escape};
 use crate::page::part::text::{self, Line, one_line};
 use crate::page::part::tool::ToolLine;
 use crate::page::run::pending::PendingSlot;
@@ -56,6 +56,8 @@ const MAX_SYSTEM: usize = 50;
 const MAX_COMMAND_CHARS: usize = 200;
 /// The hits of a search are counted if it finds at most this many steps. Each is rendered for that.
 const MAX_COUNTED: usize = 200;
+/// Maximum number of places that are marked without a script.
+const MAX_MARKS: usize = 60;
 /// Maximum number of steps found by a search.
 const MAX_FOUND: usize = 2_000;
 /// Prompts that the outline lists with their facts, around the current one.
@@ -416,6 +418,69 @@ impl Block {
         }
         parts.iter().map(|(line, rest)| line + rest).sum()
     }
+
+    /// Opens the parts that contain a text, and marks up to `most` places of it. Scripts do that, too.
+    fn showing(self, text: &str, most: &mut usize) -> Self {
+        let lower = text.to_lowercase();
+        let mut needle = String::new();
+        escape(&text.to_ascii_lowercase(), &mut needle);
+        let pieces: Vec<&str> = self.0.split('<').collect();
+        // The open parts, and whether their line is open, too.
+        let mut parts: Vec<(usize, bool)> = Vec::new();
+        let mut opened: BTreeSet<usize> = BTreeSet::new();
+        for (at, piece) in pieces.iter().enumerate() {
+            let (tag, words) = piece.split_once('>').unwrap_or(("", piece));
+            match tag.split(' ').next().unwrap_or_default() {
+                "details" => parts.push((at, false)),
+                "/details" => drop(parts.pop()),
+                name @ ("summary" | "/summary") => {
+                    if let Some((_, is_line)) = parts.last_mut() {
+                        *is_line = name == "summary";
+                    }
+                }
+                _ => {}
+            }
+            if unescaped(words).to_lowercase().contains(&lower) {
+                let open = parts.iter().filter(|(_, is_line)| !is_line);
+                opened.extend(open.map(|(at, _)| *at));
+            }
+        }
+        let mut markup = String::with_capacity(self.0.len());
+        for (at, piece) in pieces.iter().enumerate() {
+            let (tag, words) = match piece.split_once('>') {
+                Some((tag, words)) if at > 0 => (Some(tag), words),
+                _ => (None, *piece),
+            };
+            if let Some(tag) = tag {
+                let is_opened = opened.contains(&at) && !tag.ends_with(" open");
+                let open = if is_opened { " open" } else { "" };
+                markup.push_str(&format!("<{tag}{open}>"));
+            }
+            mark_in(words, &needle, most, &mut markup);
+        }
+        Self(markup)
+    }
+}
+
+/// Writes escaped words and marks up to `most` places of `needle`, which is escaped and in lower case.
+fn mark_in(words: &str, needle: &str, most: &mut usize, out: &mut String) {
+    let lower = words.to_ascii_lowercase();
+    let mut done = 0;
+    for (place, _) in lower.match_indices(needle) {
+        let before = words.get(done..place).unwrap_or_default();
+        // A number may be part of an escaped letter.
+        let is_letter = before.rfind('&') > before.rfind(';');
+        let Some(found) = words.get(place..place + needle.len()) else {
+            continue;
+        };
+        if is_letter || *most == 0 {
+            continue;
+        }
+        *most -= 1;
+        out.push_str(&format!("{before}<mark>{found}</mark>"));
+        done = place + needle.len();
+    }
+    out.push_str(words.get(done..).unwrap_or_default());
 }
 
 /// Returns the text of markup without elements.
@@ -776,11 +841,16 @@ impl<'a> TranscriptPart<'a> {
                 writer.write(0..n, n..total)
             }
         };
+        let mut most = MAX_MARKS;
+        let show = |block: Block| match find.is_empty() {
+            true => block,
+            false => block.showing(find, &mut most),
+        };
         Self {
             view,
             rest: (steps.end == total).then(|| writer.rest()),
             steps,
-            blocks,
+            blocks: blocks.into_iter().map(show).collect(),
         }
     }
 
