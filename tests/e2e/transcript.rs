@@ -501,6 +501,23 @@ fn on_a_phone_the_outline_is_folded_and_the_transcript_begins_on_the_first_scree
         page.click("#olbox");
         page.wait(seen);
     }
+    // The button of a turn is beside its time, inside the margin of the page.
+    let button = Page::open();
+    for (width, margin) in [(1_440, 16), (1_300, 16), (1_024, 16), (768, 16), (390, 16)] {
+        button.look(width, "light");
+        button.goto(&site.url(PAGE));
+        let place = button.eval(
+            "(([time, copy, width]) => [Math.abs(time.top + time.height / 2 - copy.top - copy.height / 2) < 6, width - copy.right])
+             ([document.createRange(), document.querySelector('#t0 .you .at .btn'), innerWidth].map(it => {
+               if (it instanceof Range) it.selectNode(document.querySelector('#t0 .you .at').firstChild);
+               return it.getBoundingClientRect?.() ?? it; }))",
+        );
+        assert_eq!(place[0], true, "{width}: {place}");
+        assert!(
+            place[1].as_f64() >= Some(f64::from(margin)),
+            "{width}: {place}"
+        );
+    }
     page.look(1_024, "light");
     page.goto(&site.url(PAGE));
     assert_eq!(

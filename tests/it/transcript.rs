@@ -701,6 +701,48 @@ fn a_wait_in_the_timeline_is_named_with_the_words_that_are_seen() {
 }
 
 #[test]
+fn a_title_on_one_line_doesnt_repeat_the_prompt() {
+    let title = json!({"type": "ai-title", "sessionId": "s", "aiTitle": "Go on. Then stop."});
+    for (prompt, is_told) in [("Go on.\n\nThen stop.", false), ("Something else.", true)] {
+        let text = lines(&[
+            title.clone(),
+            user(1, &json!(prompt)),
+            reply(2, "model-a", 9),
+        ]);
+        let (_dir, _board, page) = page("s.jsonl", &text, "");
+        let page = scraper::Html::parse_document(&page);
+        assert_eq!(crate::html::texts(&page, "h1"), ["Go on. Then stop."]);
+        let told = crate::html::texts(&page, "#runhead .task");
+        assert_eq!(!told.is_empty(), is_told, "{told:?}");
+    }
+}
+
+#[test]
+fn the_verdict_in_a_line_is_apart_from_its_notes() {
+    let text = lines(&[user(1, &json!("Go.")), reply(2, "model-a", 9)]);
+    let (_dir, _board, page) = page("s.jsonl", &text, "");
+    let page = scraper::Html::parse_document(&page);
+    let line = crate::html::texts(&page, "#verdict-line > summary > :is(b, .vr)");
+    assert_eq!(line, ["Finished at step 0", "inferred from \"end_turn\""]);
+}
+
+#[test]
+fn a_turn_is_copied_at_the_prompt_that_got_a_reply() {
+    let text = lines(&[
+        user(1, &json!("Lost.")),
+        user(2, &json!("Go.")),
+        reply(3, "model-a", 9),
+    ]);
+    let (_dir, _board, page) = page("s.jsonl", &text, "?tab=transcript");
+    let page = scraper::Html::parse_document(&page);
+    let prompts: Vec<_> = page
+        .select(&crate::html::selector("#transcript .you"))
+        .map(|prompt| prompt.text().collect::<String>().contains("Copy turn"))
+        .collect();
+    assert_eq!(prompts, [false, true]);
+}
+
+#[test]
 fn the_outline_says_how_turns_ended_and_prompts_are_markdown() {
     let bash = |n: u64| {
         let mut call = call(n, &format!("c{n}"), "Bash", &json!({"command": "make"}));

@@ -1153,8 +1153,9 @@ impl<'a> Writer<'a> {
         let (mut prompts, more) = self.all_said(n);
         let turn = self.turns.binary_search_by_key(&n, |turn| turn.start);
         let turn = turn.ok().and_then(|at| self.turns.get(at));
-        let first = prompts.iter_mut().find(|said| said.command.is_none());
-        if let (Some(said), Some(turn)) = (first, turn.filter(|_| !self.is_saved)) {
+        // Those before the last one got no reply.
+        let asked = prompts.iter_mut().rfind(|said| said.command.is_none());
+        if let (Some(said), Some(turn)) = (asked, turn.filter(|_| !self.is_saved)) {
             let (from, until) = (turn.start.to_string(), turn.end.to_string());
             let base = format!("{}/transcript.md", href::run(view.key()));
             let query = [("from", &*from), ("until", &*until)];
