@@ -51,6 +51,12 @@ async function search() {
   if (next !== undefined) go(next);
 }
 
+/** Clears the text with Escape, unless the focus is in a field or the key closes something. */
+function clear({ key, target }) {
+  const isUsed = target.matches?.("input, select, textarea") || document.querySelector(":is(details.pick, details.menu, details.share)[open], dialog[open], :popover-open");
+  if (key === "Escape" && shown && !isUsed) (field().value = ""), search();
+}
+
 function plan() {
   clearTimeout(timer);
   if (!field().value || field().value.length >= LEAST) timer = setTimeout(search, DELAY);
@@ -67,6 +73,7 @@ if (field()) {
     tell("found:show", next);
   });
   document.addEventListener("transcript:key", ({ detail }) => ["n", "N"].includes(detail) && move(detail));
+  document.addEventListener("keydown", clear, { capture: true }); // before others close what is open
   document.addEventListener("input", ({ target }) => target === field() && plan());
   document.addEventListener("keydown", (event) => {
     if (event.target !== field()) return;

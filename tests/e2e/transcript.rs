@@ -195,6 +195,10 @@ fn a_text_is_found_and_its_steps_are_walked() {
         page.press(key);
         wait_for(&page, step);
     }
+    // Escape clears the text, also after the focus has moved to a step.
+    page.press("Escape");
+    page.wait("document.querySelector('#finds').children.length === 0 && !document.querySelector('.bar2 .find input[name=find]').value");
+    page.wait("!location.search.includes('find=') && !CSS.highlights.get('found')?.size");
     // While the user types, the field keeps the focus.
     page.press("/");
     page.insert("part777");

@@ -54,7 +54,10 @@ pub(crate) static EVERYWHERE: Section = Section {
         key(&["g", "x"], "experiments"),
         key(&["g", "f"], "search the text of all runs"),
         command(&["t"], "change theme (system, light, dark)"),
-        key(&["Esc"], "close the box, clear the field, or leave it"),
+        key(
+            &["Esc"],
+            "close the box, clear the field or what was found, or leave the field",
+        ),
     ],
 };
 
