@@ -94,8 +94,12 @@ impl<'a> RunHead<'a> {
 
     /// Returns whether the task contains the title, and whether it's only the title.
     fn repeats_task(&self) -> (bool, bool) {
-        let (task, title) = (self.task().trim(), self.view.summary.title());
-        let has_title = self.view.summary.recorded_title().is_none() || task.starts_with(title);
+        let one_line = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+        // A tool may write the title on one line.
+        let task = one_line(self.task());
+        let title = one_line(self.view.summary.title());
+        let beginning = title.trim_end_matches('…');
+        let has_title = self.view.summary.recorded_title().is_none() || task.starts_with(beginning);
         (has_title, task == title)
     }
 
@@ -506,9 +510,20 @@ impl<'a> RunHead<'a> {
         };
         // Not every trace counts its child runs.
         let children = summary.children.unwrap_or_default().max(known.len() as u64);
+        // Some tools record their steps in the same file.
+        let mut steps = view.index.steps().iter();
+        let inside = steps.position(|step| step.is_nested && known.is_empty());
+        let inside = inside.filter(|_| children > 0);
+        add(
+            "sub-agents",
+            inside.map(|n| {
+                let first = format!("first at step {}", view.label(n));
+                Phrase::from(format!("{} · ", count(children))).link(first, view.at_step(n))
+            }),
+        );
         add(
             "child runs",
-            (children > 0).then(|| {
+            (children > 0 && inside.is_none()).then(|| {
                 known.iter().take(MAX_CHILDREN).fold(
                     Phrase::from(count(children)),
                     |words, child| {

@@ -41,7 +41,7 @@ use crate::page::step::messages::{
 use crate::page::step::{Asset, StepError};
 
 /// A part ends after this many elements of markup, or this many steps.
-const MAX_ELEMENTS: usize = 650;
+const MAX_ELEMENTS: usize = 630;
 const MAX_STEPS: usize = 120;
 /// The assumed height of a step.
 const LINES_PER_STEP: usize = 5;

@@ -79,6 +79,23 @@ impl<'a> Verdict<'a> {
         }
     }
 
+    /// Returns the verdict for the line, and apart from it the notes and what shows the end, which are
+    /// shortened first.
+    fn head(&self) -> (&str, &str) {
+        let verdict = &self.view.summary.verdict;
+        let head = verdict.head();
+        match verdict.sentence.strip_prefix(head) {
+            Some(rest) => {
+                let rest = rest.trim_start_matches([' ', '·']);
+                let inside = rest
+                    .strip_prefix('(')
+                    .and_then(|rest| rest.strip_suffix(')'));
+                (head, inside.unwrap_or(rest))
+            }
+            None => (&verdict.sentence, ""),
+        }
+    }
+
     /// Returns the second sentence for the line, or else how certain the verdict is.
     fn beside(&self) -> String {
         match self.view.summary.verdict.second.as_str() {
@@ -160,7 +177,8 @@ impl<'a> Verdict<'a> {
     /// Describes the first trouble for the line beside the closed panel, with a link to its position,
     /// and the whole for a tooltip.
     fn trouble_in_line(&self) -> Option<(Phrase, String)> {
-        let trouble = self.shown_trouble()?;
+        // The evidence isn't in the line.
+        let trouble = self.why.first_trouble.as_ref()?;
         let whole = text::one_line(&trouble.text, COMMAND_CHARS + TROUBLE_CHARS).0;
         Some((
             self.told(trouble, str::to_owned, SHORT_COMMAND_CHARS),
