@@ -133,8 +133,8 @@ pub(crate) fn chosen<'a>(names: impl Iterator<Item = &'a str>) -> Result<Vec<Sho
 
 /// Returns the columns of the run table from left to right, with their layout, if the reader chose
 /// none. Skips the columns that none of `runs` fills, except those that say which run it is and how
-/// it ended.
-pub(crate) fn shown<T: AsRef<Summary>>(runs: &[&T]) -> Vec<Shown> {
+/// it ended. `of_groups` is whether they are the first ones of each group.
+pub(crate) fn shown<T: AsRef<Summary>>(runs: &[&T], of_groups: bool) -> Vec<Shown> {
     let cells = COLUMNS.iter().filter_map(|column| {
         let cell = column.cell.filter(|cell| cell.by_default)?;
         let optional = ![RUN, VERDICT].contains(&column);
@@ -143,7 +143,8 @@ pub(crate) fn shown<T: AsRef<Summary>>(runs: &[&T]) -> Vec<Shown> {
     // A wide column of dashes takes the room of the titles.
     let is_seldom = |(column, cell): &Shown| {
         let filled = runs.iter().filter(|run| fills(column, (**run).as_ref()));
-        cell.width == Width::Text && filled.count() * SELDOM < runs.len()
+        let seldom = if of_groups { SELDOM_OF_GROUPS } else { SELDOM };
+        cell.width == Width::Text && filled.count() * seldom < runs.len()
     };
     let mut cells = filled(cells, runs);
     cells.retain(|cell| !is_seldom(cell));
@@ -152,6 +153,8 @@ pub(crate) fn shown<T: AsRef<Summary>>(runs: &[&T]) -> Vec<Shown> {
 
 /// A column of texts is shown if at least one in so many runs fills it.
 const SELDOM: usize = 20;
+/// The same where a small group has as many rows as a large one.
+const SELDOM_OF_GROUPS: usize = 4;
 
 /// Returns whether a run has a value in a column.
 fn fills(column: &Column, run: &Summary) -> bool {

@@ -40,13 +40,37 @@ fn names_keys_and_positions_are_distinct() {
 fn the_table_follows_the_column_positions() {
     let mut run = run("a", RunStatus::Answered, None);
     (run.tokens, run.model, run.last_score) = (Some(1), Some("m".into()), Some(0.5));
-    let names: Vec<_> = shown(&[&Arc::new(run)])
+    let names: Vec<_> = shown(&[&Arc::new(run)], false)
         .iter()
         .map(|(column, _)| column.name)
         .collect();
     assert_eq!(
         names,
         ["run", "verdict", "steps", "duration", "tokens", "updated"]
+    );
+}
+
+#[test]
+fn a_text_that_few_runs_have_takes_no_room() {
+    let has_target = |filled: usize, of_groups: bool| {
+        let runs: Vec<_> = (0..40)
+            .map(|n| {
+                let mut run = run(&format!("run {n}"), RunStatus::Answered, None);
+                run.target = (n < filled).then(|| "4".into());
+                Arc::new(run)
+            })
+            .collect();
+        let runs: Vec<_> = runs.iter().collect();
+        let columns = shown(&runs, of_groups);
+        columns.iter().any(|(column, _)| column.name == "target")
+    };
+    assert_eq!(
+        [1, 2].map(|filled| has_target(filled, false)),
+        [false, true]
+    );
+    assert_eq!(
+        [9, 10].map(|filled| has_target(filled, true)),
+        [false, true]
     );
 }
 
@@ -58,7 +82,7 @@ fn an_optional_column_is_shown_if_a_run_fills_it() {
         Arc::new(paid),
         Arc::new(run("b", RunStatus::Answered, None)),
     );
-    let names: Vec<_> = shown(&[&free, &paid])
+    let names: Vec<_> = shown(&[&free, &paid], false)
         .iter()
         .map(|(column, _)| column.name)
         .collect();

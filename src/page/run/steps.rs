@@ -160,6 +160,19 @@ impl<'a> StepsTab<'a> {
         steps.iter().any(|step| !step.critics.is_empty())
     }
 
+    /// Returns whether the time of any step is known.
+    fn has_times(&self) -> bool {
+        let index = self.view.index;
+        let mut groups = (0..index.steps().len()).filter_map(|n| index.round_of(n));
+        groups.any(|group| took(group).is_some())
+    }
+
+    /// Returns whether the tokens of any step are recorded.
+    fn has_tokens(&self) -> bool {
+        let steps = self.view.index.steps();
+        steps.iter().any(|step| step.tokens.is_some())
+    }
+
     /// Shows the rows of a window next to step `n`.
     pub(crate) fn new(
         view: &'a RunView<'a>,

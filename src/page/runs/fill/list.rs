@@ -238,7 +238,7 @@ pub(crate) struct List<'a> {
 /// Returns the columns of a table of `rows`.
 pub(super) fn columns_of(ctx: &ListContext, rows: &[&Listed]) -> Arc<[ShownColumn]> {
     if ctx.chosen.is_empty() {
-        shown_columns(rows).into()
+        shown_columns(rows, ctx.group.is_some()).into()
     } else {
         ctx.chosen.as_slice().into()
     }
