@@ -12,7 +12,7 @@ const MAX_CHARS: usize = 180;
 /// The maximum length of one value in a digest.
 const MAX_VALUE: usize = 90;
 /// The depth to which records are searched.
-const MAX_DEPTH: usize = 6;
+const MAX_DEPTH: usize = 8;
 /// The number of items of a list that are searched.
 const MAX_ITEMS: usize = 6;
 
@@ -206,6 +206,13 @@ mod tests {
         let line = r#"{"type": "assistant", "uuid": "u", "message": {"role": "assistant", "content": [
             {"type": "thinking", "thinking": "Look\nfirst."}, {"type": "tool_use", "id": "t", "name": "Read", "input": {"file_path": "a.py"}}]}}"#;
         assert_eq!(of(line), "Look first. · Read · file_path a.py");
+    }
+
+    #[test]
+    fn the_reply_in_a_deep_record_is_found() {
+        let record = r#"{"type": "core_input", "payload": {"input": {"command": {"type": "completion_succeeded",
+            "result": {"parts": [{"type": "text", "text": "One done."}]}}}}}"#;
+        assert_eq!(of(record), "One done.");
     }
 
     #[test]

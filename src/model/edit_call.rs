@@ -6,10 +6,11 @@ use std::borrow::Cow;
 use super::json::walk;
 
 /// The arguments that name a file.
-pub(crate) const PATHS: [&str; 8] = [
+pub(crate) const PATHS: [&str; 9] = [
     "file_path",
     "path",
     "filePath",
+    "filepath",
     "filename",
     "file",
     "target_file",

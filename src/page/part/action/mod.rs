@@ -80,9 +80,11 @@ pub(crate) struct Pair {
 }
 
 /// Names of arguments that hold a file's path.
-const PATHS: [&str; 6] = [
+const PATHS: [&str; 8] = [
     "file_path",
     "filePath",
+    "filepath",
+    "target_file",
     "absolute_path",
     "path",
     "filename",
@@ -119,19 +121,22 @@ fn read_by(tool: &str, args: &Json<'_>) -> Option<String> {
 }
 
 /// Names of arguments that describe a call best, in order of preference.
-const OBJECTS: [&str; 16] = [
+const OBJECTS: [&str; 19] = [
     "script",
     "pattern",
     "query",
     "url",
     "file_path",
     "filePath",
+    "filepath",
+    "target_file",
     "absolute_path",
     "notebook_path",
     "path",
     "filename",
     "file",
     "dir_path",
+    "dirpath",
     "description",
     "skill",
     "prompt",

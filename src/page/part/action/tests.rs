@@ -244,3 +244,19 @@ fn a_task_is_kept_as_far_as_a_summary_has_it() {
     assert_eq!(cut, format!("{}…", "x".repeat(MAX_ASKED)));
     assert_eq!(asked(" "), None);
 }
+
+/// Continue names the file in another way than most tools.
+#[test]
+fn a_file_is_recognized_by_each_name_of_its_argument() {
+    for name in ["file_path", "filePath", "filepath", "target_file", "path"] {
+        let actions = read(&format!(
+            r#"{{"actions": [{{"name": "Read", "args": {{"{name}": "slug.py"}}}}], "action_results": [{{"status": "success", "output": "x"}}]}}"#
+        ));
+        let [pair] = actions.pairs.as_slice() else {
+            panic!("one pair")
+        };
+        let object = pair.call.as_ref().map(|call| call.object.as_str());
+        assert_eq!(object, Some("slug.py"), "{name}");
+        assert_eq!(pair.reads.as_deref(), Some("slug.py"), "{name}");
+    }
+}
