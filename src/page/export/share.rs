@@ -7,6 +7,7 @@ use std::cell::OnceCell;
 use std::io::{self, Write};
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::Duration;
 
 use askama::Template;
 use axum::extract::State;
@@ -22,7 +23,6 @@ use crate::page::error::{Answer, WebError};
 use crate::page::export::{Child, Export, Saving, atif, file_name, otlp, save_as, write_export};
 use crate::page::extract::{RunParam, no_such_step};
 use crate::page::params::Params;
-use crate::page::part::href;
 use crate::page::part::share_form::{Check, ShareForm, Sizes, turn_of};
 use crate::page::part::sign::Phrase;
 use crate::page::part::text::one_line;
@@ -38,6 +38,10 @@ const MAX_COUNTED: usize = 8 << 20;
 /// Limits the steps and events, and the bytes, of a run whose size as a file is counted.
 const MAX_RECORDS: usize = 20_000;
 const MAX_BYTES: u64 = 16 << 20;
+/// Code is colored for this long to count bytes. Those of the other colors are estimated.
+const MAX_COLORING: Duration = Duration::from_millis(100);
+/// The bytes around a colored span.
+const SPAN_BYTES: usize = "<span class=\"c-s\"></span>".len();
 /// Limits the characters of the run's title below the heading.
 const TITLE_CHARS: usize = 120;
 
@@ -275,9 +279,11 @@ fn sizes(view: &RunView<'_>, bytes: u64) -> Sizes {
     }
     let size = |form: As| {
         let mut counter = Counter::default();
-        let written = write_as(form, view, &Export::whole(None, &|_| None), &mut counter);
+        let mut write = || write_as(form, view, &Export::whole(None, &|_| None), &mut counter);
+        let (written, more_spans) = highlight::limited(MAX_COLORING, &mut write);
+        let bytes = counter.0.saturating_add(more_spans * SPAN_BYTES);
         match written {
-            Ok(()) => format!("≈{}", format::bytes(counter.0 as u64)),
+            Ok(()) => format!("≈{}", format::bytes(bytes as u64)),
             Err(_) if counter.0 > MAX_COUNTED => {
                 format!("over {}", format::bytes(MAX_COUNTED as u64))
             }

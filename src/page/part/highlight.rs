@@ -29,6 +29,51 @@ thread_local! {
     static SPENT: Cell<Option<(Instant, Duration)>> = const { Cell::new(None) };
 }
 
+/// A limit of the colors of a thread, and what it has colored under that limit.
+#[derive(Debug, Clone, Copy, Default)]
+struct Limit {
+    left: Duration,
+    /// The colored bytes and their spans, and the bytes that were left plain.
+    colored: usize,
+    spans: usize,
+    plain: usize,
+}
+
+thread_local! {
+    static LIMIT: Cell<Option<Limit>> = const { Cell::new(None) };
+}
+
+/// Does some work that may use grammars for at most `time`, such as to write a text without colors. Also returns how
+/// many spans were left out because of that, judging by the rest.
+pub(crate) fn limited<T>(time: Duration, work: impl FnOnce() -> T) -> (T, usize) {
+    struct Clear;
+    impl Drop for Clear {
+        fn drop(&mut self) {
+            LIMIT.set(None);
+        }
+    }
+    LIMIT.set(Some(Limit {
+        left: time,
+        ..Limit::default()
+    }));
+    let clear = Clear;
+    let out = work();
+    let limit = LIMIT.get().unwrap_or_default();
+    drop(clear);
+    let each = limit.spans as f64 / limit.colored.max(1) as f64;
+    (out, (limit.plain as f64 * each) as usize)
+}
+
+/// Returns whether the limit is reached, so that the next `bytes` are left plain.
+fn is_over(bytes: usize) -> bool {
+    let Some(limit) = LIMIT.get().filter(|limit| limit.left.is_zero()) else {
+        return false;
+    };
+    let plain = limit.plain + bytes;
+    LIMIT.set(Some(Limit { plain, ..limit }));
+    true
+}
+
 /// Returns how long this thread has been running on a processor. Elsewhere than on Unix, returns the time since the first
 /// call.
 fn thread_time() -> Duration {
@@ -216,6 +261,9 @@ impl Highlighter {
     /// text.
     pub(crate) fn line(&mut self, line: &str) -> Vec<(&'static str, Range<usize>)> {
         let plain = vec![("", 0..line.len())];
+        if is_over(line.len()) {
+            return plain;
+        }
         if self.is_lost
             || line.len() > MAX_LINE
             || spent() > MAX_TIME
@@ -228,7 +276,8 @@ impl Highlighter {
         let reading = Reading::begin(&self.syntax.name);
         let changes = self.state.parse_line(line, &SYNTAXES);
         drop(reading);
-        spend(thread_time().saturating_sub(begun));
+        let took = thread_time().saturating_sub(begun);
+        spend(took);
         let Ok(changes) = changes else {
             self.is_lost = true;
             return plain;
@@ -251,6 +300,15 @@ impl Highlighter {
             }
         }
         add(class(self.scopes.as_slice()), at..line.len());
+        if let Some(limit) = LIMIT.get() {
+            let spans = found.iter().filter(|(class, _)| !class.is_empty()).count();
+            LIMIT.set(Some(Limit {
+                left: limit.left.saturating_sub(took),
+                colored: limit.colored + line.len(),
+                spans: limit.spans + spans,
+                ..limit
+            }));
+        }
         let is_whole = found.iter().map(|(_, range)| range.len()).sum::<usize>() == line.len();
         if is_whole { found } else { plain }
     }
@@ -417,6 +475,26 @@ impl<'t> Stretches<'t> {
 
 #[cfg(test)]
 mod tests {
+    #[test]
+    fn a_limit_leaves_the_rest_plain_and_says_how_many_spans_it_has() {
+        let text = "let a = \"b\"; // c\n".repeat(50);
+        let count = || code(&text, "rust").map_or(0, |spans| colored(&spans));
+        let all = count();
+        assert!(all > 100, "{all}");
+        assert_eq!(limited(Duration::ZERO, count), (0, 0));
+        assert_eq!(limited(Duration::MAX, count), (all, 0));
+        let (spans, more) = limited(Duration::from_nanos(1), count);
+        assert!(
+            spans < all && (all / 2..all * 2).contains(&(spans + more)),
+            "{spans} {more}"
+        );
+        assert_eq!(count(), all);
+    }
+
+    fn colored(spans: &[(&'static str, &str)]) -> usize {
+        spans.iter().filter(|(class, _)| !class.is_empty()).count()
+    }
+
     use super::*;
     use proptest::prelude::*;
 

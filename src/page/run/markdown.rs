@@ -3,6 +3,7 @@
 
 use std::io::{self, Write};
 use std::ops::Range;
+use std::time::Duration;
 
 use crate::analysis::format::{count, counted, visible, visible_line};
 use crate::analysis::patch::Sign;
@@ -12,6 +13,7 @@ use crate::page::part::action::{Block, Pair};
 use crate::page::part::critic::Critic;
 use crate::page::part::edit::{EditRow, FileEdit};
 use crate::page::part::fold::{Folded, More};
+use crate::page::part::highlight;
 use crate::page::part::text::one_line;
 use crate::page::run_view::RunView;
 use crate::page::step::StepView;
@@ -43,6 +45,16 @@ pub(crate) fn write_title(out: &mut dyn Write, view: &RunView<'_>) -> io::Result
 
 /// Writes the same without the title.
 pub(crate) fn write_untitled(
+    out: &mut dyn Write,
+    view: &RunView<'_>,
+    only: Option<Range<usize>>,
+) -> io::Result<()> {
+    // Markdown has no colors.
+    let write = || write_parts(out, view, only);
+    highlight::limited(Duration::ZERO, write).0
+}
+
+fn write_parts(
     out: &mut dyn Write,
     view: &RunView<'_>,
     only: Option<Range<usize>>,
