@@ -94,6 +94,18 @@ impl Library {
         }
     }
 
+    /// Returns a library whose roots aren't scanned.
+    #[cfg(test)]
+    pub(crate) fn unscanned(roots: &[PathBuf]) -> Self {
+        Self {
+            shared: Arc::new(Shared::new(roots, &[])),
+            elsewhere: Vec::new(),
+            mirrors: Vec::new(),
+            followed: Mutex::default(),
+            threads: Options::default().threads(),
+        }
+    }
+
     /// Reads roots once, completely.
     #[cfg(test)]
     pub(crate) fn load(roots: Vec<PathBuf>) -> Self {

@@ -4,7 +4,7 @@ use std::any::Any;
 
 use askama::Template;
 use axum::extract::{Request, State};
-use axum::http::header::{ALLOW, HeaderValue, WWW_AUTHENTICATE};
+use axum::http::header::{ALLOW, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::http::{Response as HttpResponse, StatusCode};
 use axum::middleware::Next;
 use axum::response::{Html, IntoResponse, Response};
@@ -52,6 +52,7 @@ pub(crate) fn respond(error: &WebError, state: &AppState, api: bool) -> Response
     *response.status_mut() = error.0.status;
     let more = match error.0.status {
         StatusCode::METHOD_NOT_ALLOWED => Some((ALLOW, "GET, HEAD")),
+        StatusCode::SERVICE_UNAVAILABLE => Some((RETRY_AFTER, "2")),
         // A starting board recognizes another one by this realm.
         StatusCode::UNAUTHORIZED => Some((WWW_AUTHENTICATE, "Bearer realm=\"board\"")),
         _ => None,

@@ -3,6 +3,7 @@
 
 use std::convert::Infallible;
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::body::{Body, HttpBody as _};
 use axum::extract::{FromRequestParts, RawPathParams, Request, State};
@@ -11,7 +12,7 @@ use axum::http::header::CONTENT_TYPE;
 use axum::http::request::Parts;
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 use tokio_stream::StreamExt as _;
 
 use crate::analysis::closest::closest;
@@ -22,6 +23,11 @@ use crate::page::blocking::blocking;
 use crate::page::error::WebError;
 use crate::page::params::Params;
 use crate::page::part::href;
+
+/// How long a request waits for a run while the roots are scanned for the first time.
+const SCAN_PATIENCE: Duration = Duration::from_secs(5);
+/// How often it looks for the run if nothing is announced.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// Maximum number of runs shown side by side.
 pub(crate) const MAX_RUNS: usize = 50;
@@ -68,7 +74,14 @@ pub(crate) fn is_api_path(path: &str) -> bool {
 
 /// Returns the error for an unknown key. It lists the runs with the most similar names, and its
 /// page waits for the run.
+/// While the roots are scanned for the first time, the run may exist.
 pub(crate) fn no_such_run(state: &AppState, key: &str) -> WebError {
+    if !state.library.status().first_look_done {
+        let detail = format!("The first scan of {} isn't complete.", state.shown_roots());
+        return WebError::new(StatusCode::SERVICE_UNAVAILABLE, "Not read yet:", &detail)
+            .named(key)
+            .awaiting(key);
+    }
     let runs = state.library.runs();
     let close = closest(key, runs.iter().map(|run| (run.key().as_str(), run))).take(3);
     let detail = format!("There is no run with this name in {}.", state.shown_roots());
@@ -108,6 +121,7 @@ pub(crate) async fn load_runs(
         .pairs()
         .filter(|(name, _)| *name == "run" || href::SIDE_PARAMS.contains(name));
     keys.extend(named.take(MAX_RUNS).map(|(_, key)| key.to_owned()));
+    first_scan(&state, &keys).await;
     let runs: Vec<_> = keys
         .iter()
         .filter_map(|key| state.library.run(key))
@@ -140,6 +154,19 @@ pub(crate) async fn load_runs(
         piece
     });
     Response::from_parts(parts, Body::from_stream(pieces))
+}
+
+/// Waits until these runs are known, or all of those in the roots are.
+async fn first_scan(state: &AppState, keys: &[String]) {
+    let until = Instant::now() + SCAN_PATIENCE;
+    let mut revision = state.library.revision();
+    let is_unknown = |key: &String| state.library.run(key).is_none();
+    while Instant::now() < until
+        && !state.library.status().first_look_done
+        && keys.iter().any(is_unknown)
+    {
+        let _ = timeout(LOOK_EVERY, revision.changed()).await;
+    }
 }
 
 /// Keeps the files of a run in the cache until the response is complete. Lines are read one by one,

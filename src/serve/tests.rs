@@ -34,6 +34,31 @@ async fn ask(root: &Path, path: &str) -> (StatusCode, String, String) {
     (status, kind, String::from_utf8(body.to_vec()).unwrap())
 }
 
+/// Before the first scan, a run may exist that isn't known. The time of the wait passes at once.
+#[tokio::test(start_paused = true)]
+async fn a_run_is_awaited_and_then_not_read_yet_before_the_first_scan() {
+    let root = tempfile::tempdir().unwrap();
+    let library = Library::unscanned(&[root.path().to_owned()]);
+    let (_stop, stopping) = watch::channel(false);
+    let router = router(
+        AppState::new(Arc::new(library), "localhost", stopping),
+        None,
+    );
+    for path in ["/runs/a", "/api/runs/a/steps", "/compare?a=a&b=b"] {
+        let begun = tokio::time::Instant::now();
+        let request = Request::get(path)
+            .header("host", "localhost")
+            .body(Body::empty())
+            .unwrap();
+        let response = router.clone().oneshot(request).await.unwrap();
+        assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE, "{path}");
+        assert_eq!(response.headers()["retry-after"], "2", "{path}");
+        let waited = begun.elapsed().as_secs();
+        assert!((5..7).contains(&waited), "{path}: {waited} s");
+    }
+    assert_eq!(ask(root.path(), "/runs/a").await.0, StatusCode::NOT_FOUND);
+}
+
 #[tokio::test]
 async fn every_error_below_api_is_a_problem_document() {
     let root = tempfile::tempdir().unwrap();
