@@ -59,9 +59,7 @@ enum Part {
     Words(Phrase),
     /// Text with differences marked, and what is folded of a long one.
     Text(Vec<Mark>, Option<Rest>),
-    /// Prose without marks, as Markdown if it contains any, and what is folded: the number of lines and
-    /// the text.
-    Prose(Folded, Option<(usize, Folded)>),
+    Prose(Box<Prose>),
     /// The reason that there is nothing to show.
     Missing(&'static str),
 }
@@ -71,6 +69,13 @@ impl Part {
     fn is_code(&self, term: &str) -> bool {
         matches!(self, Self::Text(..)) && matches!(term, "Action" | "Result")
     }
+}
+
+/// Prose without marks, as Markdown.
+struct Prose {
+    text: Folded,
+    /// What is folded: the number of lines and the text.
+    rest: Option<(usize, Folded)>,
 }
 
 /// A piece of a text.
@@ -289,13 +294,14 @@ fn prose(text: &str) -> Option<Part> {
     }
     let end = end.filter(|(n, _)| lines > MAX_LINES && lines - n > 1);
     let Some((n, (head, rest))) = end.map(|(n, at)| (n, text.split_at(at))) else {
-        return Some(Part::Prose(whole, None));
+        let (text, rest) = (whole, None);
+        return Some(Part::Prose(Box::new(Prose { text, rest })));
     };
     let rest = Folded::prose_of(rest.trim_start_matches('\n'));
-    Some(Part::Prose(
-        Folded::prose_of(head),
-        Some((lines - n - 1, rest)),
-    ))
+    Some(Part::Prose(Box::new(Prose {
+        text: Folded::prose_of(head),
+        rest: Some((lines - n - 1, rest)),
+    })))
 }
 
 /// Folds the lines of a long text after the first [`SHOWN_LINES`].
