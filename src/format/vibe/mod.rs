@@ -3,9 +3,10 @@
 //!
 //! The program records each reply and each result twice: as it arrives, without a time, and as input
 //! of its core, with a time. The second record counts, so a request that is repeated after an error
-//! leaves no record. Only what the program shows has the beginning of an interrupted reply. Changes of what the program shows follow, with the state of the turn: its end is
-//! the end of the session. `meta.json` has the model, the directory, the title and the child sessions.
-//! A compaction is a request, too, but its reply is no step.
+//! leaves no record. Changes of what the program shows follow, with the state of the turn: its end is
+//! the end of the session. Only they have the beginning of an interrupted reply. `meta.json` has the
+//! model, the directory, the title and the child sessions. A compaction is a request, too, but its
+//! reply is no step.
 //!
 //! When a session is closed in the terminal or resumed, Vibe stores its state and deletes the journal so
 //! far. The records before the new journal are then made from that state (`before`). They have no
