@@ -104,11 +104,18 @@ impl<'a> Facts<'a> {
     pub(super) fn step_now(&self) -> String {
         match self.group.and_then(|group| group.step_id) {
             Some(id) => format!("step {id}"),
-            None => self.step().map_or_else(
-                || "setup".to_owned(),
-                |step| format!("the step after {step}"),
-            ),
+            None => match self.step() {
+                Some(step) => format!("the step after {step}"),
+                None if self.is_asked() => "the first step".to_owned(),
+                None => "setup".to_owned(),
+            },
         }
+    }
+
+    /// Returns whether a recorded prompt asks the model for a reply.
+    pub(super) fn is_asked(&self) -> bool {
+        let turns = self.manifest.and_then(|manifest| manifest.turns);
+        turns.is_some_and(|turns| turns > 0)
     }
 
     /// Returns the headline for a limit if records disagree on the amount used.

@@ -18,6 +18,9 @@ pub(super) enum Doing<'a> {
     Other(&'static str),
 }
 
+/// What a run does that has a prompt and no step.
+const FIRST_REPLY: &str = "Waiting for the model's first reply";
+
 impl Doing<'_> {
     /// Describes the activity when the records end: "running bash".
     pub(super) fn in_the_past(self) -> String {
@@ -36,6 +39,7 @@ impl Facts<'_> {
             return match (self.step(), self.index.events().is_empty()) {
                 (Some(step), _) => format!("Running: {step}{of} is done; nothing recorded since"),
                 (None, true) => stop_word::nothing_yet(self.index).to_owned(),
+                (None, false) if self.is_asked() => FIRST_REPLY.to_owned(),
                 (None, false) => "Setting up".to_owned(),
             };
         };
@@ -43,7 +47,7 @@ impl Facts<'_> {
             return match (self.waits_for(), self.last) {
                 (Some((step, tool)), _) => format!("Waiting for {tool} in {}", label(step)),
                 (None, Some(last)) => format!("Waiting for the model after {}", label(last)),
-                (None, None) => "Waiting for the model's first reply".to_owned(),
+                (None, None) => FIRST_REPLY.to_owned(),
             };
         }
         let step = group

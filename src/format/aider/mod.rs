@@ -5,7 +5,8 @@
 //! block becomes a call, and the program's message about the file becomes its result. Tokens are
 //! rounded. The only recorded time is the start of the session. Limits, errors and interruptions are
 //! recorded ends. In other edit formats than `diff`, an edit looks like any other code block, so it becomes
-//! a call with the message about its file. This reader is based on version 0.86.
+//! a call with the message about its file. In the format `whole`, a block is the whole file, even if it
+//! contains such marks. This reader is based on version 0.86.
 
 mod edits;
 mod history;
@@ -23,7 +24,7 @@ use super::{
     Answer, CallDraft, Draft, EventDraft, Part, Reader, Sections, Several, Shape, Source, Tokens,
     Tool,
 };
-use crate::model::step::NO_WORDS;
+use crate::model::step::{DECLINED, NO_WORDS};
 use crate::model::{Can, Capabilities, Certainty, Ended, Format, IssueKind, Outcome, StepHead};
 
 /// A session in a history.
@@ -70,6 +71,19 @@ const ERROR: &str = "litellm.";
 const INTERRUPTED: &str = "^C";
 const EMPTY: &str = "Empty response received from LLM";
 const MODELS: [&str; 2] = ["Model: ", "Main model: "];
+/// The model that makes the edits in the mode `architect`.
+const EDITOR: &str = "Editor model: ";
+/// What follows the name of the format of the edits in the message that names the model.
+const EDIT_FORMAT: &str = " edit format";
+/// The messages about an edit that wasn't made: because the user declined it or the file is ignored, and
+/// because nothing may be changed.
+const SKIPPED: &str = "Skipping edits to ";
+const IGNORED: &str = " that matches gitignore spec.";
+const NOT_APPLIED: &str = "Did not apply edit to ";
+const DRY_RUN: &str = " (--dry-run)";
+/// The commands that end the program, and its message when the user stops it.
+const EXITS: [&str; 2] = ["/exit", "/quit"];
+const KILLED: &str = "^C KeyboardInterrupt";
 /// The message about blocks that don't match, after their number.
 const MISMATCH: &str = " failed to match!";
 /// The messages about a unified diff and a patch that can't be applied, and what names the file in the
@@ -112,6 +126,10 @@ struct Session {
     model: Option<Box<str>>,
     /// Whether the model has replied to the last prompt, so that an interruption stops nothing.
     is_answered: bool,
+    /// Whether the user ended the program.
+    is_exited: bool,
+    /// The message that names the format of the edits, if the model writes whole files.
+    whole: Option<usize>,
     /// A hash of the words after a command that asks the model. The program repeats them as a prompt.
     asked: Option<u64>,
     /// A hash of the last reply. In the mode `architect`, the program gives it to the editor's model as a
@@ -143,8 +161,12 @@ impl Reader for Session {
             "user" => self.user(&words, &mark, draft),
             "assistant" => {
                 self.replied = Some(print(&words));
-                let part = reply_of(&words);
-                self.conversation.reply(None, None, mark, part, draft);
+                let part = reply_of(&words, self.whole.is_some());
+                let n = self.conversation.reply(None, None, mark, part, draft);
+                // The step is assembled from its records, so it needs the format of the edits.
+                if let Some(at) = self.whole {
+                    draft.refer(n, at);
+                }
                 // The text so far of an interrupted reply follows the interruption.
                 self.end.take_if(|end| end.outcome != Outcome::Cancelled);
                 (self.is_answered, self.asked) = (true, None);
@@ -168,7 +190,7 @@ impl Reader for Session {
         let command = self.command.clone();
         run.titles = command.filter(|_| turns == 0).into_iter().collect();
         run.model = model;
-        run.awaits_user = ended.is_some();
+        run.awaits_user = ended.is_some() && !self.is_exited;
         run.ended = ended.map(Box::new);
         run.final_result = answer;
         run.turns = Some(turns);
@@ -188,6 +210,11 @@ impl Session {
         let is_again = self.asked.take() == said || self.replied.take() == said;
         if is_command {
             self.command.get_or_insert_with(|| cut(words.trim()));
+        }
+        self.is_exited = EXITS.contains(&words.trim());
+        if self.is_exited && self.conversation.turns() > 0 {
+            self.end
+                .get_or_insert_with(|| Ended::unanswered(words.trim()));
         }
         if is_command || is_again {
             draft.event(EventDraft::new("user", None).stage("command"));
@@ -213,7 +240,7 @@ impl Session {
             return;
         }
         let last = self.conversation.last();
-        let part = part_of(record, last.and_then(|n| draft.step(n)));
+        let part = part_of(record, last.and_then(|n| draft.step(n)), false);
         let of = |word, headline, outcome| Ended::new(word, headline, outcome, Certainty::Recorded);
         let end = if first.starts_with(ERROR) {
             Some(of("error", "API error", Outcome::Failed).detail(cut(first)))
@@ -245,17 +272,23 @@ impl Session {
         if first.starts_with(RETRIES) || first.ends_with(MISMATCH) {
             self.end = None;
         }
+        self.is_exited |= first.starts_with(KILLED);
         let model = MODELS.iter().find_map(|start| first.strip_prefix(start));
         if let Some(model) = model {
             let name = model.split(" with ").next().unwrap_or(model);
             self.model = Some(cut(name));
         }
+        let names_format = first.contains(EDIT_FORMAT);
         let says_nothing = part.answers.is_empty()
             && part.changes.is_empty()
             && part.tokens.is_none()
             && part.cost.is_none();
         if says_nothing {
-            draft.event(mark.failed(is_failure));
+            let at = draft.event(mark.failed(is_failure));
+            // The mode `architect` has a second message, about the format of its editor.
+            if names_format && (model.is_some() || first.starts_with(EDITOR)) {
+                self.whole = writes_whole(first).then_some(at);
+            }
         } else {
             draft.results(last.as_slice(), mark, part);
         }
@@ -288,15 +321,30 @@ fn print(words: &str) -> u64 {
 
 /// Returns the line of step `n`.
 fn assembled(n: usize, records: &[String]) -> String {
-    part::line_of(n, records, |record, step| part_of(record, Some(step)))
+    // No other record of a step is such a message.
+    let is_whole = records.iter().any(|record| {
+        let said = text(Record::of(record).content).unwrap_or_default();
+        Record::of(record).role == Some("\"aider\"") && writes_whole(&said)
+    });
+    part::line_of(n, records, |record, step| {
+        part_of(record, Some(step), is_whole)
+    })
+}
+
+/// Returns whether a message names a model that writes whole files.
+fn writes_whole(said: &str) -> bool {
+    let is_model = said.starts_with(EDITOR) || MODELS.iter().any(|start| said.starts_with(start));
+    let format = said.split_once(EDIT_FORMAT).map(|(format, _)| format);
+    is_model && format.is_some_and(|format| format.ends_with("whole"))
 }
 
 /// Returns the part of a step that a record contains. `step` is the step so far, with its edits.
-fn part_of(record: &str, step: Option<&Part>) -> Part {
+/// `is_whole` is whether the model writes whole files.
+fn part_of(record: &str, step: Option<&Part>, is_whole: bool) -> Part {
     let said = Record::of(record);
     let words = text(said.content).unwrap_or_default();
     match said.role {
-        Some("\"assistant\"") => reply_of(&words),
+        Some("\"assistant\"") => reply_of(&words, is_whole),
         Some("\"aider\"") => step.map_or_else(Part::default, |step| told(&words, step)),
         _ => Part::default(),
     }
@@ -340,6 +388,23 @@ fn told(words: &str, step: &Part) -> Part {
             add(&mut part, step, path, &searched(step), None);
         } else {
             part.changes.push(changed(path));
+        }
+    } else if let Some(path) = skipped(first) {
+        let of_file = |call: &&CallDraft| is_open(call) && of(call, "path") == path;
+        part.answers
+            .extend(step.calls.iter().filter(of_file).map(declined));
+        if part.answers.is_empty() && has_edits_in_text(step, &mut part) {
+            add(
+                &mut part,
+                step,
+                path,
+                &searched(step),
+                Some(first.to_owned()),
+            );
+            if let Some(answer) = part.answers.last_mut() {
+                answer.status = Some("cancelled");
+                answer.error = Some(DECLINED.to_owned());
+            }
         }
     } else if first.ends_with(NO_HUNK) && has_edits_in_text(step, &mut part) {
         let of_file = |line: &str| {
@@ -397,7 +462,28 @@ fn has_edits_in_text(step: &Part, part: &mut Part) -> bool {
         part.beyond += 1;
         return false;
     }
-    !step.calls.iter().any(|call| call.args.contains("<<<<<<< "))
+    let is_marked = |call: &CallDraft| {
+        let patch = member(&call.args, "patch");
+        patch.is_some_and(|patch| patch.starts_with("\"<<<<<<< "))
+    };
+    !step.calls.iter().any(is_marked)
+}
+
+/// Returns the file of a message that an edit of it wasn't made.
+fn skipped(first: &str) -> Option<&str> {
+    let path = match first.strip_prefix(SKIPPED) {
+        Some(path) => path.strip_suffix(IGNORED).unwrap_or(path),
+        None => first.strip_prefix(NOT_APPLIED)?.strip_suffix(DRY_RUN)?,
+    };
+    Some(path).filter(|path| path.len() <= MAX_PATH_BYTES)
+}
+
+/// Returns the result of an edit that wasn't permitted.
+fn declined(call: &CallDraft) -> Answer {
+    Answer {
+        status: Some("cancelled"),
+        ..answer(call, Some(DECLINED.to_owned()))
+    }
 }
 
 /// Returns the text of a reply in which edits are found. It's searched for each file.
@@ -463,11 +549,12 @@ fn answer(call: &CallDraft, error: Option<String>) -> Answer {
 }
 
 /// Returns the text of a reply, and its edits. A path, a fence and a block between conflict markers are
-/// an edit. A block without a path belongs to the file of the block before it.
-fn reply_of(words: &str) -> Part {
+/// an edit. A block without a path belongs to the file of the block before it. If the model writes whole
+/// files (`is_whole`), such markers are part of a file.
+fn reply_of(words: &str, is_whole: bool) -> Part {
     let mut part = Part::default();
     let (mut path, mut said, mut last) = ("", String::new(), 0);
-    for block in blocks(words) {
+    for block in blocks(words).filter(|_| !is_whole) {
         let [first, second] = block.above;
         let is_fenced = second.1.starts_with(FENCE);
         let (line, above) = if is_fenced { first } else { second };

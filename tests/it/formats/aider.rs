@@ -3,6 +3,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use trace_board::analysis::life::ExternalFacts;
+use trace_board::analysis::summary::summary;
+use trace_board::model::RunKey;
 use trace_board::trace::{RootScanner, RunDir};
 
 use super::truth::sessions;
@@ -382,6 +385,108 @@ fn edits_in_other_formats_are_calls_with_the_messages_about_their_files() {
         (run.row.tool_calls, run.row.tool_errors),
         (Some(2), Some(2))
     );
+}
+
+#[test]
+fn an_edit_that_the_user_declines_is_cancelled() {
+    let block = "New file.\n\nother.py\n```python\n<<<<<<< SEARCH\n=======\nx = 1\n>>>>>>> REPLACE\n```\n\n";
+    let asked = "> Tokens: 2.4k sent, 23 received.  \n> other.py  \n> Create new file? (Y)es/(N)o [Yes]: n  \n";
+    let whole = "New file.\n\nother.py\n```python\nx = 1\n```\n\n";
+    for (reply, message) in [
+        (block, "Skipping edits to other.py"),
+        (whole, "Skipping edits to other.py"),
+        (
+            block,
+            "Skipping edits to other.py that matches gitignore spec.",
+        ),
+        (block, "Did not apply edit to other.py (--dry-run)"),
+    ] {
+        let (_temp, run) = written(&format!("{reply}{asked}> {message}  \n\n"));
+        let row = &run.row;
+        assert_eq!(
+            (row.tool_calls, row.tool_errors),
+            (Some(1), Some(0)),
+            "{message}"
+        );
+        assert!(row.changed.is_empty(), "{message}");
+        let result = &run.step(0)["action_results"][0];
+        assert_eq!(
+            (&result["status"], &result["error"]),
+            (&"cancelled".into(), &"declined".into())
+        );
+    }
+}
+
+#[test]
+fn a_session_is_over_once_the_user_ends_the_program() {
+    let waits = |lines: &str| {
+        let (_temp, run) = written(lines);
+        let manifest = run.index.manifest().get().expect("a manifest");
+        (manifest.awaits_user, run.row.verdict.outcome.as_str())
+    };
+    let reply = "Fixed.\n\n> Tokens: 2.4k sent, 23 received.  \n\n";
+    assert_eq!(waits(reply), (true, "completed"));
+    for exit in ["/exit", "/quit"] {
+        assert_eq!(
+            waits(&format!("{reply}#### {exit}  \n")),
+            (false, "completed")
+        );
+        assert_eq!(waits(&format!("#### {exit}  \n")), (false, "unknown"));
+    }
+    let killed = "> ^C again to exit  \n> ^C KeyboardInterrupt  \n";
+    assert_eq!(waits(killed), (false, "cancelled"));
+}
+
+#[test]
+fn a_session_that_retries_its_first_request_waits_for_the_model() {
+    let failed =
+        "> litellm.InternalServerError: stub is broken  \n> Retrying in 0.2 seconds...  \n";
+    let (_temp, run) = written(failed);
+    let now = run.index.last_ts().expect("a time") + 1_000_000;
+    let outside = ExternalFacts {
+        now,
+        ..ExternalFacts::default()
+    };
+    let row = summary(&RunKey::new("run"), String::new(), &run.index, outside);
+    assert_eq!(
+        &*row.verdict.sentence,
+        "Waiting for the model's first reply"
+    );
+}
+
+#[test]
+fn the_format_of_the_edits_decides_what_a_block_is() {
+    let reply = "I fix it.\n\ncalc.py\n```python\n<<<<<<< SEARCH\na - b\n=======\na + b\n>>>>>>> REPLACE\n```\n\nNOTES.md\n```\n<<<<<<< SEARCH\n=======\nx\n>>>>>>> REPLACE\n```\n\n> Tokens: 629 sent, 61 received.  \n> Applied edit to NOTES.md  \n> Applied edit to calc.py  \n";
+    let names = |run: &super::Read| -> Vec<String> {
+        let step = run.step(0);
+        let calls = step["actions"].as_array().expect("calls");
+        calls
+            .iter()
+            .map(|call| format!("{} {}", call["name"], call["args"]["path"]))
+            .collect()
+    };
+    for head in [
+        "> Model: openai/glm-5 with whole edit format  \n\n",
+        "> Model: openai/glm-5 with whole edit format, prompt cache  \n\n",
+        "> Model: openai/glm-5 with architect edit format  \n> Editor model: openai/glm-5 with editor-whole edit format  \n\n",
+    ] {
+        let (_temp, run) = written(&format!("{head}{reply}"));
+        assert_eq!(
+            names(&run),
+            [r#""write" "NOTES.md""#, r#""write" "calc.py""#]
+        );
+        let content = &run.step(0)["actions"][1]["args"]["content"];
+        assert_eq!(
+            content,
+            "<<<<<<< SEARCH\na - b\n=======\na + b\n>>>>>>> REPLACE\n"
+        );
+        assert_eq!(run.row.tool_errors, Some(0));
+    }
+    let head = "> Main model: openai/glm-5 with diff edit format, infinite output  \n> Weak model: openai/glm-5  \n\n";
+    for head in [head, ""] {
+        let (_temp, run) = written(&format!("{head}{reply}"));
+        assert_eq!(names(&run), [r#""edit" "calc.py""#, r#""edit" "NOTES.md""#]);
+    }
 }
 
 #[test]
