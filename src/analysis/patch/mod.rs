@@ -259,6 +259,12 @@ pub(crate) fn in_scripts(args: &Json<'_>) -> Option<Json<'static>> {
     (!patches.is_empty()).then(|| Json::String(Cow::Owned(patches.join("\n"))))
 }
 
+/// How the scripts of Codex and of Pi run a command, with the name of the argument in each notation.
+const SHELLS: [(&str, [&str; 3]); 2] = [
+    ("exec_command(", ["cmd:", "cmd\":", "'cmd':"]),
+    ("tools.bash(", ["command:", "command\":", "'command':"]),
+];
+
 /// Returns the commands that scripts among the arguments of a call run: `exec_command({cmd: "ls"})`.
 pub(crate) fn commands_in_scripts(args: &Json<'_>) -> Vec<String> {
     let Json::Object(members) = args else {
@@ -270,9 +276,13 @@ pub(crate) fn commands_in_scripts(args: &Json<'_>) -> Vec<String> {
         .filter(|text| text.len() <= MAX_BYTES);
     let mut found = Vec::new();
     for script in scripts {
-        for (at, _) in script.match_indices("exec_command(") {
+        let calls = SHELLS.iter().flat_map(|(shell, keys)| {
+            let all = script.match_indices(shell);
+            all.map(move |(at, _)| (at, keys))
+        });
+        for (at, keys) in calls {
             let call = script.get(at..).unwrap_or_default();
-            let argument = ["cmd:", "cmd\":", "'cmd':"].iter().find_map(|key| {
+            let argument = keys.iter().find_map(|key| {
                 let (before, value) = call.split_once(key)?;
                 // The key belongs to this call.
                 (!before.contains([')', ';'])).then_some(value.trim_start())

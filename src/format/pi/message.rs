@@ -3,7 +3,7 @@
 use super::line::{Line, project_of};
 use crate::format::conversation::Conversation;
 use crate::format::ends::{End, ends};
-use crate::format::part::{self, is_refusal, quoted, text};
+use crate::format::part::{self, MAX_PIECES, is_refusal, quoted, text};
 use crate::format::turns::Turns;
 use crate::format::value::{
     above_zero, aside, below, count, cut, filled, hunks, is_true, member, number, provider_error,
@@ -27,8 +27,9 @@ const EXIT: &str = "Command exited with code ";
 fields! {
     pub(super) struct Message {
         role, content, model, usage, stop = "stopReason", raw = "rawStopReason", error = "errorMessage",
-        timestamp, ms = "durationMs", call = "toolCallId", failed = "isError", details,
+        timestamp, ms = "durationMs", call = "toolCallId", failed = "isError", details, nested = "nestedCalls",
     }
+    struct Inner { name, args, arguments, status, error }
     struct Block { kind = "type", text, thinking, id, name, arguments }
     struct Usage {
         input, output, cached = "cacheRead", written = "cacheWrite", hour = "cacheWrite1h", reasoning, cost,
@@ -239,8 +240,12 @@ fn part_of(message: &Message<'_>, step: Option<&Part>, project: Option<&str>) ->
                 .find(|call| call.id == answer.call);
             let mut part = Part::default();
             if let Some(call) = call.filter(|_| answer.status == Some("success")) {
-                changes(call, message, project, &mut part);
+                let patch = message
+                    .details
+                    .and_then(|details| hunks(&filled(member(details, "patch"))?));
+                changes(call, patch, project, &mut part);
             }
+            of_script(message, &answer.call, project, &mut part);
             part.answers.push(answer);
             part
         }
@@ -281,10 +286,16 @@ fn reply_of(message: &Message<'_>) -> Part {
     part
 }
 
+/// Returns the exit code in the last line of a shell command's result.
+fn exit_in(said: &str) -> Option<i64> {
+    let last = said.trim_end().lines().next_back()?;
+    last.strip_prefix(EXIT)?.parse().ok()
+}
+
 fn answer_of(message: &Message<'_>) -> Answer {
     let said = spoken(message.content);
     let last = said.trim_end().lines().next_back().unwrap_or_default();
-    let exit = last.strip_prefix(EXIT).and_then(|code| code.parse().ok());
+    let exit = exit_in(&said);
     let status = match message.failed {
         Some("true") if last == "Command aborted" || last == "Operation aborted" => {
             Some("cancelled")
@@ -313,8 +324,63 @@ fn answer_of(message: &Message<'_>) -> Answer {
     }
 }
 
-/// Adds the file that a successful call changed.
-fn changes(call: &CallDraft, message: &Message<'_>, project: Option<&str>, part: &mut Part) {
+/// Adds what a script of the tool `codemode` did: the calls that failed, as records of the script's
+/// own call, and the files that the others changed.
+fn of_script(message: &Message<'_>, id: &str, project: Option<&str>, part: &mut Part) {
+    let lists = [message.details, message.nested];
+    let calls = lists
+        .into_iter()
+        .flatten()
+        .find_map(|list| member(list, "calls"));
+    let calls = calls.into_iter().flat_map(walk::items).map(Inner::of);
+    for inner in calls.take(MAX_PIECES) {
+        let status = match text(inner.status).as_deref() {
+            Some("ok") => {
+                let args = text(inner.args).or(inner.arguments.map(str::to_owned));
+                let call = CallDraft {
+                    name: text(inner.name).unwrap_or_default(),
+                    args: args.unwrap_or_default(),
+                    ..CallDraft::default()
+                };
+                changes(&call, replaced(&call.args), project, part);
+                continue;
+            }
+            Some("error") => "error",
+            Some("aborted" | "cancelled") => "cancelled",
+            _ => continue,
+        };
+        let error = filled(inner.error).unwrap_or_else(|| NO_WORDS.to_owned());
+        part.beside.push(Answer {
+            call: id.to_owned(),
+            status: Some(status),
+            exit: exit_in(&error),
+            error: Some(error),
+            ..Answer::default()
+        });
+    }
+}
+
+/// Returns the replacements of an edit as hunks whose place isn't recorded.
+fn replaced(args: &str) -> Option<String> {
+    let mut out = String::new();
+    for edit in member(args, "edits").into_iter().flat_map(walk::items) {
+        let [old, new] = ["oldText", "newText"].map(|key| text(member(edit, key)));
+        let (old, new) = (old?, new?);
+        let [gone, come] = [&old, &new].map(|words| words.lines().count());
+        out.push_str(&format!("@@ -?,{gone} +?,{come} @@\n"));
+        for (sign, words) in [('-', old), ('+', new)] {
+            for line in words.lines() {
+                out.push(sign);
+                out.push_str(line);
+                out.push('\n');
+            }
+        }
+    }
+    (!out.is_empty()).then_some(out)
+}
+
+/// Adds the file that a successful call changed. `patch` is the change as hunks, if known.
+fn changes(call: &CallDraft, patch: Option<String>, project: Option<&str>, part: &mut Part) {
     let Some(path) = filled(member(&call.args, "path")) else {
         return;
     };
@@ -325,9 +391,6 @@ fn changes(call: &CallDraft, message: &Message<'_>, project: Option<&str>, part:
             part.changes.push((key, None, content));
         }
         "edit" => {
-            let patch = message
-                .details
-                .and_then(|details| hunks(&filled(member(details, "patch"))?));
             part.diffs
                 .extend(patch.map(|patch| (part.changes.len(), patch)));
             part.changes.push((key, None, None));

@@ -2,7 +2,7 @@
 //!
 //! The lines form a tree through `parentId`. A message of the model is one line, with its tokens, its
 //! cost by Pi's price table, and why it ended. A failed request is a message without content. Pi
-//! writes nothing when it is killed. This reader is based on versions 0.73 and 1.5.
+//! writes nothing when it is killed. This reader is based on versions 0.73 to 1.6.
 
 mod line;
 mod message;

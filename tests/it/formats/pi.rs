@@ -297,6 +297,55 @@ fn requests_by_tools_deferred_replies_and_errors_of_a_provider() {
 }
 
 #[test]
+fn the_calls_of_a_script_count_as_what_it_did() {
+    let message = |n: u32, message: Value| {
+        let time = format!("2026-05-04T09:00:0{n}.000Z");
+        json!({"type": "message", "id": format!("m{n}"), "timestamp": time, "message": message})
+    };
+    let script = |id: &str| json!({"type": "toolCall", "id": id, "name": "codemode", "arguments": {"code": "await tools.bash({command:'python3 test.py'})"}});
+    let reply = |calls: Value| json!({"role": "assistant", "model": "m", "stopReason": "toolUse", "content": calls});
+    let result = |id: &str, failed: bool, calls: Value| json!({"role": "toolResult", "toolCallId": id, "toolName": "codemode", "isError": failed, "durationMs": 393, "content": [{"type": "text", "text": "Script completed"}], "details": {"calls": calls}});
+    let tests = json!({"id": "a/1", "name": "bash", "args": "{\"command\":\"python3 test.py\"}", "status": "error", "durationMs": 126.9, "error": "AssertionError: -1\n\n\nCommand exited with code 1"});
+    let edit = json!({"id": "b/1", "name": "edit", "args": "{\"path\":\"calc.py\",\"edits\":[{\"oldText\":\"a - b\",\"newText\":\"a + b\"}]}", "status": "ok"});
+    let write = json!({"id": "b/2", "name": "write", "args": "{\"path\":\"NOTES.md\",\"content\":\"x\\n\"}", "status": "ok"});
+    let stopped = json!({"id": "d/1", "name": "edit", "args": "{\"path\":\"other.py\"}", "status": "error", "error": "Not found"});
+    let lines = [
+        json!({"type": "session", "version": 3, "id": "s", "timestamp": "2026-05-04T09:00:00.000Z", "cwd": "/home/dev/project"}),
+        message(1, json!({"role": "user", "content": "Fix add."})),
+        // Two scripts in one reply: each has its own calls.
+        message(2, reply(json!([script("a"), script("b")]))),
+        message(3, result("a", false, json!([tests]))),
+        message(4, result("b", false, json!([edit, write]))),
+        message(5, reply(json!([script("c")]))),
+        message(6, result("c", true, json!([]))),
+        message(7, reply(json!([script("d")]))),
+        message(8, result("d", false, json!([stopped]))),
+    ];
+    let temp = tempfile::tempdir().expect("a directory");
+    let path = temp.path().join("session.jsonl");
+    std::fs::write(&path, lines.map(|line| format!("{line}\n")).concat()).expect("written");
+    let run = read(&path);
+    assert_eq!(
+        (run.row.tool_calls, run.row.tool_errors),
+        (Some(4), Some(3))
+    );
+    assert_eq!(run.row.changed, ["files.calc.py", "files.NOTES.md"]);
+    let step = run.step(0);
+    let results = &step["action_results"];
+    assert_eq!(
+        (&results[0]["status"], &results[0]["returncode"]),
+        (&"error".into(), &1.into())
+    );
+    assert_eq!(results[1]["status"], "success");
+    let edits = board(&["edits", &temp.path().display().to_string()]).stdout;
+    assert!(edits.contains("+1 −1"), "{edits}");
+    let shown = board(&["show", &path.display().to_string()]).stdout;
+    assert!(shown.contains("codemode python3 test.py"), "{shown}");
+    let change = &step["state_diff"]["files.calc.py"];
+    assert_eq!(change["diff"], "@@ -?,1 +?,1 @@\n-a - b\n+a + b\n");
+}
+
+#[test]
 fn a_reply_that_broke_off_is_a_failed_step_unless_it_was_interrupted() {
     let message = |n: u32, message: Value| {
         let time = format!("2026-05-04T09:00:0{n}.000Z");
