@@ -4,6 +4,7 @@ use std::io::{self, Write};
 
 use super::super::look::{Ink, Look};
 use crate::analysis::format::visible;
+use crate::model::Compaction;
 use crate::page::part::fold::{Fold, Folded, More, ValueLinks};
 use crate::page::part::tool::ToolLine;
 use crate::page::run_view::RunView;
@@ -31,10 +32,6 @@ pub(super) fn write(out: &mut dyn Write, run: &RecordedRun, look: &Look) -> io::
     for n in 0..total {
         page.interruption(out, n)?;
         page.prompts(out, n)?;
-        for compaction in compactions_before(&page.view, n) {
-            let words = format!("── {} ──", compaction_in_words(page.view.index, compaction));
-            writeln!(out, "{}\n", look.paint(Ink::Dim, &words))?;
-        }
         // Each step gets its own room, because a terminal isn't a page that must stay small.
         let fold = &mut Fold::brief(ValueLinks::default());
         if let Some(step_view) = step_brief(&page.view, n, StepPlace::Alone, fold) {
@@ -64,11 +61,16 @@ impl Page<'_> {
         writeln!(out, "{}\n", self.look.paint(Ink::Dim, &words))
     }
 
-    /// Writes the prompts before step `n`.
+    /// Writes the prompts and compactions before step `n`, in their order.
     fn prompts(&self, out: &mut dyn Write, n: usize) -> io::Result<()> {
         let prompts = prompts_or_task(&self.view, n, usize::MAX);
+        let mut compactions = compactions_before(&self.view, n).peekable();
         // Others consist of pictures.
         for prompt in prompts.iter().filter(|prompt| !prompt.words.is_empty()) {
+            let is_earlier = |one: &&Compaction| Some(one.event) < prompt.event;
+            while let Some(compaction) = compactions.next_if(is_earlier) {
+                self.compaction(out, compaction)?;
+            }
             writeln!(out)?;
             for line in visible(prompt.words.trim()).lines() {
                 writeln!(
@@ -79,7 +81,12 @@ impl Page<'_> {
             }
             writeln!(out)?;
         }
-        Ok(())
+        compactions.try_for_each(|compaction| self.compaction(out, compaction))
+    }
+
+    fn compaction(&self, out: &mut dyn Write, compaction: &Compaction) -> io::Result<()> {
+        let words = format!("── {} ──", compaction_in_words(self.view.index, compaction));
+        writeln!(out, "{}\n", self.look.paint(Ink::Dim, &words))
     }
 
     fn step(&self, out: &mut dyn Write, n: usize, step_view: StepView) -> io::Result<()> {

@@ -363,6 +363,8 @@ impl HtmlSafe for TranscriptPart<'_> {}
 pub(crate) struct Rest {
     dividers: Vec<Line>,
     prompts: Vec<Said>,
+    /// Compactions after the prompts.
+    compactions: Vec<Line>,
     /// The verdict. Empty while the run is alive.
     end: Line,
     is_error: bool,
@@ -550,8 +552,9 @@ struct TranscriptStep {
     took: Line,
     /// The system messages before the step, each folded below its first line.
     system: Vec<SystemText>,
-    /// The prompts before the step.
+    /// The prompts before the step, and the compactions after them.
     prompts: Vec<Said>,
+    compactions: Vec<Line>,
     /// Compactions and interruptions before the step, and the start of another run in the directory.
     dividers: Vec<Line>,
     unreadable: Option<Phrase>,
@@ -972,8 +975,11 @@ impl<'a> Writer<'a> {
     fn rest(&mut self) -> Rest {
         let total = self.view.index.steps().len();
         // The task of a run without steps is its prompt.
-        let (prompts, more) = self.all_said(total);
-        let dividers = interruption_before(self.view, total).into_iter();
+        let (prompts, more, last) = self.all_said(total);
+        let (compactions, compactions_later) = self.compactions(total, last);
+        let dividers = interruption_before(self.view, total)
+            .into_iter()
+            .chain(compactions);
         let dividers = dividers.chain(more.into_iter().map(str::to_owned));
         let end = match self.view.is_alive() {
             true => String::new(),
@@ -982,6 +988,7 @@ impl<'a> Writer<'a> {
         Rest {
             dividers: dividers.map(Line::from).collect(),
             prompts,
+            compactions: compactions_later,
             end: end.into(),
             is_error: TurnEnd::Run(self.view.summary.shown_status()).is_error(),
         }
@@ -1025,8 +1032,8 @@ impl<'a> Writer<'a> {
     }
 
     /// Formats what the user wrote and ran before step `n`, in order. Also returns notes about what
-    /// is left out.
-    fn all_said(&mut self, n: usize) -> (Vec<Said>, Vec<&'static str>) {
+    /// is left out, and the event of the last prompt.
+    fn all_said(&mut self, n: usize) -> (Vec<Said>, Vec<&'static str>, Option<usize>) {
         let mut asked = prompts_or_task(self.view, n, MAX_PROMPTS + 1);
         let mut ran = user_commands_before(self.view, n, MAX_PROMPTS + 1);
         let more = [
@@ -1037,6 +1044,7 @@ impl<'a> Writer<'a> {
         let more = more.map(|(_, note)| note).collect();
         asked.truncate(MAX_PROMPTS);
         ran.truncate(MAX_PROMPTS);
+        let last = asked.last().and_then(|prompt| prompt.event);
         let mut ran = ran.into_iter().peekable();
         let mut said = Vec::new();
         for prompt in &asked {
@@ -1047,7 +1055,19 @@ impl<'a> Writer<'a> {
             said.push(self.said(prompt));
         }
         said.extend(ran.map(|ran| self.ran(&ran)));
-        (said, more)
+        (said, more, last)
+    }
+
+    /// Formats the compactions before step `n`: those before the last prompt, which is event `last`,
+    /// and those after it.
+    fn compactions(&self, n: usize, last: Option<usize>) -> (Vec<String>, Vec<Line>) {
+        let (later, earlier): (Vec<_>, Vec<_>) = compactions_before(self.view, n)
+            .partition(|one| last.is_some_and(|last| one.event > last));
+        let words = |one| format::capitalised(&compaction_in_words(self.view.index, one));
+        (
+            earlier.into_iter().map(words).collect(),
+            later.into_iter().map(words).map(Line::from).collect(),
+        )
     }
 
     /// Formats the system messages before step `n`. Also returns whether some are left out.
@@ -1150,7 +1170,7 @@ impl<'a> Writer<'a> {
 
     fn block(&mut self, n: usize) -> Option<Block> {
         let view = self.view;
-        let (mut prompts, more) = self.all_said(n);
+        let (mut prompts, more, last) = self.all_said(n);
         let turn = self.turns.binary_search_by_key(&n, |turn| turn.start);
         let turn = turn.ok().and_then(|at| self.turns.get(at));
         // Those before the last one got no reply.
@@ -1169,8 +1189,7 @@ impl<'a> Writer<'a> {
             let laps = self.laps.len();
             format!("Run {} of {laps} in this directory", at + 1)
         });
-        let compactions = compactions_before(view, n)
-            .map(|one| format::capitalised(&compaction_in_words(view.index, one)));
+        let (compactions, compactions_later) = self.compactions(n, last);
         let dividers = lap
             .into_iter()
             .chain(interruption_before(view, n))
@@ -1236,6 +1255,7 @@ impl<'a> Writer<'a> {
             system,
             prompts,
             dividers,
+            compactions: compactions_later,
             unreadable: step_view.unreadable,
             thought_line: step_view
                 .thought
