@@ -461,7 +461,8 @@ impl Repeat<'_> {
             }
             ([_], "final") => format!("the same answer was given {times} times in a row"),
             ([_], _) if self.has_no_call(index) => {
-                format!("the model produced the same text {times} times in a row: “{calls}”")
+                let words = words(&calls);
+                format!("the model produced the same reply {times} times in a row: “{words}”")
             }
             ([_], _) => format!("the same call was made {times} times in a row: {calls}"),
             (round, _) => format!(
@@ -477,7 +478,9 @@ impl Repeat<'_> {
         match (round.as_slice(), self.mode(index)) {
             ([NOT_UNDERSTOOD], _) => "several model replies in a row couldn't be parsed".to_owned(),
             ([_], "final") => "the same answer repeats".to_owned(),
-            ([_], _) if self.has_no_call(index) => format!("the same text repeats: {calls}"),
+            ([_], _) if self.has_no_call(index) => {
+                format!("the same reply repeats: {}", words(&calls))
+            }
             ([_], _) => format!("the same call repeats: {calls}"),
             (round, _) => format!("{} calls alternate: {calls}", number(round.len())),
         }
@@ -508,6 +511,12 @@ impl Repeat<'_> {
             .map(|step| index.name(step.mode))
             .unwrap_or_default()
     }
+}
+
+/// Returns the words of a reply without a call. The index calls it a thought even if it's a text that
+/// was truncated.
+fn words(call: &str) -> &str {
+    call.strip_prefix("thought: ").unwrap_or(call)
 }
 
 fn number(calls: usize) -> &'static str {
